@@ -1,0 +1,1 @@
+"""Recordings made on real GPUs, shipped with the package."""

@@ -1,0 +1,175 @@
+"""What a surface shows: `RunState`, folded out of events by `fold`, which is pure.
+
+Nothing here is known that no event said. Histories are bounded, so a run of hours stays small.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from .events import (
+    Addresses,
+    Decode,
+    End,
+    Error,
+    Event,
+    Graph,
+    Hello,
+    Log,
+    Memory,
+    PhaseBegin,
+    PhaseEnd,
+    PhaseId,
+    Progress,
+    Segments,
+    Status,
+    Telemetry,
+    Tokens,
+    Verification,
+)
+from .phases import PHASE_IDS
+from .settings import Mode
+
+SPEED_HISTORY = 120
+"""Points of the speed sparkline: 12 s at 10 Hz."""
+TOKENS_KEPT = 256
+TEXT_KEPT = 4000
+LOG_KEPT = 500
+
+PhaseStatus = Literal["pending", "running", "done", "unavailable", "failed"]
+
+
+class PhaseState(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the phase list."""
+
+    id: PhaseId
+    status: PhaseStatus = "pending"
+    began: float | None = None
+    progress: Progress | None = None
+    end: PhaseEnd | None = None
+
+
+class SpeedPoint(msgspec.Struct, frozen=True):
+    """One point of the sparkline."""
+
+    t: float
+    mode: Mode
+    tok_s: float
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of a run at one moment."""
+
+    t: float = 0.0
+    hello: Hello | None = None
+    phases: tuple[PhaseState, ...] = tuple(PhaseState(id=phase) for phase in PHASE_IDS)
+    memory: Memory | None = None
+    """The latest sample, live or full."""
+    boundary_memory: dict[PhaseId, Memory] = {}
+    """The full attribution at the end of each phase."""
+    segments: Segments | None = None
+    graph: Graph | None = None
+    addresses: Addresses | None = None
+    verification: Verification | None = None
+    decode: Decode | None = None
+    decode_by_mode: dict[Mode, Decode] = {}
+    """The last figures of each mode; those of the other modes stay when one switches."""
+    speeds: tuple[SpeedPoint, ...] = ()
+    tokens: tuple[int, ...] = ()
+    text: str | None = None
+    telemetry: Telemetry | None = None
+    status: Status | None = None
+    log: tuple[Log, ...] = ()
+    errors: tuple[Error, ...] = ()
+    end: End | None = None
+
+    def phase(self, phase: PhaseId) -> PhaseState:
+        """The row of one phase."""
+        return self.phases[PHASE_IDS.index(phase)]
+
+    @property
+    def running_phase(self) -> PhaseState | None:
+        """The phase that runs now, if any."""
+        return next((row for row in self.phases if row.status == "running"), None)
+
+    @property
+    def next_phase(self) -> PhaseState | None:
+        """The first phase that has not been run."""
+        return next((row for row in self.phases if row.status == "pending"), None)
+
+    @property
+    def shown_phase(self) -> PhaseState | None:
+        """The phase to explain: the running one, else the last that ended, else the first."""
+        if self.running_phase is not None:
+            return self.running_phase
+        ended = [row for row in self.phases if row.status != "pending"]
+        return ended[-1] if ended else self.phases[0]
+
+    @property
+    def allocations_per_eager_token(self) -> float | None:
+        """Measured over the last stretch of eager decoding, or null."""
+        eager = self.decode_by_mode.get("eager")
+        if eager is None or eager.allocations is None or eager.tokens == 0:
+            return None
+        return eager.allocations / eager.tokens
+
+    @property
+    def speed_up(self) -> float | None:
+        """Graph over eager, by mean tok/s of each; null while one is unknown or the graph's results are wrong."""
+        graph, eager = self.decode_by_mode.get("graph"), self.decode_by_mode.get("eager")
+        if graph is None or eager is None or not graph.valid or not graph.tok_s_mean or not eager.tok_s_mean:
+            return None
+        return graph.tok_s_mean / eager.tok_s_mean
+
+
+def fold(state: RunState, event: Event) -> RunState:
+    """The state after one more event. Pure: an event of an unknown type changes the time only."""
+    t = max(state.t, event.t)
+    change: dict[str, object] = {"t": t}
+    match event:
+        case Hello():
+            return RunState(t=event.t, hello=event, log=state.log)
+        case Progress():
+            change["phases"] = _with_phase(state, event.phase, progress=event)
+        case PhaseBegin():
+            change["phases"] = _with_phase(state, event.phase, status="running", began=event.t, end=None)
+        case PhaseEnd():
+            change["phases"] = _with_phase(state, event.phase, status=event.status, end=event, progress=None)
+        case Memory():
+            change["memory"] = event
+            if event.phase is not None and not event.live:
+                change["boundary_memory"] = {**state.boundary_memory, event.phase: event}
+        case Segments():
+            change["segments"] = event
+        case Graph():
+            change["graph"] = event
+        case Addresses():
+            change["addresses"] = event
+        case Verification():
+            change["verification"] = event
+        case Decode():
+            change["decode"] = event
+            change["decode_by_mode"] = {**state.decode_by_mode, event.mode: event}
+            if event.tok_s is not None:
+                change["speeds"] = (*state.speeds[1 - SPEED_HISTORY :], SpeedPoint(t, event.mode, event.tok_s))
+        case Tokens():
+            change["tokens"] = (state.tokens + event.ids)[-TOKENS_KEPT:]
+            if event.text is not None:
+                change["text"] = ((state.text or "") + event.text)[-TEXT_KEPT:]
+        case Telemetry():
+            change["telemetry"] = event
+        case Status():
+            change["status"] = event
+        case Log():
+            change["log"] = (*state.log[1 - LOG_KEPT :], event)
+        case Error():
+            change["errors"] = (*state.errors, event)
+            if event.phase is not None:
+                change["phases"] = _with_phase(state, event.phase, status="failed")
+        case End():
+            change["end"] = event
+    return msgspec.structs.replace(state, **change)
+
+
+def _with_phase(state: RunState, phase: PhaseId, **change: object) -> tuple[PhaseState, ...]:
+    return tuple(msgspec.structs.replace(row, **change) if row.id == phase else row for row in state.phases)
