@@ -2,15 +2,15 @@
 
 import msgspec
 
-from cgtop.core.events import Decode, Error, PhaseEnd, Tokens
+from cgtop.core.events import Decode, Error, Event, PhaseEnd, Tokens
 from cgtop.core.state import SPEED_HISTORY, TOKENS_KEPT, RunState, fold
 from tests.sample import decode, sample_run
 
 
-def folded(events: list[object]) -> RunState:
+def folded(events: list[Event]) -> RunState:
     state = RunState()
     for event in events:
-        state = fold(state, event)  # type: ignore[arg-type]
+        state = fold(state, event)
     return state
 
 
