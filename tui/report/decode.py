@@ -1,0 +1,139 @@
+"""The sections about the graph: its nodes, the verification verdict, the speeds of each decode mode."""
+
+from ...core.events import Decode, Verification
+from ...core.settings import MODES
+from ...core.state import RunState
+from ..format import NA, count, duration, percent, ratio, size, tok_s
+from .model import Column, Row, Section, Table, Tone, row
+
+VERDICT_WORDS = {
+    "identical": "IDENTICAL",
+    "within_eager_noise": "WITHIN EAGER'S OWN NOISE",
+    "mismatch": "MISMATCH",
+}
+
+
+def graph_section(state: RunState) -> Section:
+    """The captured graph: nodes by kind, what instantiating it cost, allocations during replay, addresses."""
+    graph = state.graph
+    if graph is None:
+        return Section(title="Graph", lines=("no graph was captured",))
+    kinds = ", ".join(f"{kind} {nodes:,}" for kind, nodes in sorted(graph.nodes_by_kind.items(), key=lambda kv: -kv[1]))
+    lines = [
+        f"nodes: {count(graph.nodes)}{f' ({kinds})' if kinds else ''}",
+        f"capture {duration(graph.capture_s)}, instantiate {duration(graph.instantiate_s)}",
+        f"driver bytes of the executable graph: {size(graph.instantiate_driver_bytes)}",
+        f"private pool {graph.pool_id or NA}, stream {graph.stream or NA}",
+    ]
+    replayed = state.decode_by_mode.get("graph")
+    if replayed is not None:
+        lines.append(
+            f"allocations during {replayed.replays:,} replays: {count(replayed.replay_allocations)}, "
+            f"device allocations: {count(replayed.device_allocations)}"
+        )
+    if state.addresses is not None:
+        fixed = state.addresses
+        lines.append(f"fixed addresses: {len(fixed.fixed):,}, moved: {fixed.moved:,}, compared {fixed.checked:,} times")
+    return Section(title="Graph", lines=tuple(lines))
+
+
+def verification_section(state: RunState) -> Section:
+    """The verdict, with the figures that it rests on."""
+    check = state.verification
+    title = "Verification: replay against eager steps on the same StaticCache"
+    if check is None:
+        return Section(title=title, lines=("not done in this run: nothing proves the replayed tokens",), tone="quiet")
+    tone: Tone = "bad" if check.verdict == "mismatch" else "good"
+    return Section(title=title, lines=_verdict_lines(check), tone=tone, notes=_verdict_notes(check))
+
+
+def speed_table(state: RunState) -> Section:
+    """Speed of each decode mode that ran; after a MISMATCH none is shown as valid."""
+    columns = (
+        Column("mode"),
+        Column("tok/s", right=True),
+        Column("p50 ms", right=True, rank=1),
+        Column("p99 ms", right=True, rank=3),
+        Column("steps", right=True, rank=2),
+        Column("allocs/step", right=True, rank=1),
+        Column("GB/s", right=True, rank=4),
+        Column("of bandwidth", right=True, rank=4),
+    )
+    wrong = is_mismatch(state)
+    limit = state.hello.device.memory_bandwidth_bytes_s if state.hello is not None else None
+    rows = tuple(
+        _speed_row(state.decode_by_mode[mode], limit, wrong=wrong) for mode in MODES if mode in state.decode_by_mode
+    )
+    if not rows:
+        return Section(title="Decode speed", lines=("no token was decoded",))
+    notes: list[str] = ["tok/s is the mean since the mode was last entered, of all sequences of the batch together"]
+    if wrong or any(not decode.valid for decode in state.decode_by_mode.values()):
+        notes.append("A speed of wrong results is no speed: the figures are withheld.")
+    elif state.speed_up is not None:
+        notes.insert(0, f"graph over eager: {ratio(state.speed_up)}")
+    if limit is not None:
+        notes.append(f"of bandwidth: of the theoretical {limit / 1e9:,.0f} GB/s, from memory clock and bus width")
+    return Section(title="Decode speed", table=Table(columns, rows), notes=tuple(notes))
+
+
+def is_mismatch(state: RunState) -> bool:
+    """Whether the last verification found the replay wrong."""
+    return state.verification is not None and state.verification.verdict == "mismatch"
+
+
+def _speed_row(decode: Decode, limit: float | None, *, wrong: bool) -> Row:
+    if wrong or not decode.valid:
+        return row(decode.mode, "not valid", *(NA,) * 2, f"{decode.tokens:,}", *(NA,) * 3, tone="bad")
+    allocations = decode.allocations / decode.tokens if decode.allocations is not None and decode.tokens else None
+    bytes_s = None if decode.gb_s is None else decode.gb_s * 1e9
+    return row(
+        decode.mode,
+        tok_s(decode.tok_s_mean),
+        _decimals(decode.step_ms_p50, 2),
+        _decimals(decode.step_ms_p99, 2),
+        f"{decode.tokens:,}",
+        _decimals(allocations, 1) if allocations else count(allocations),
+        count(decode.gb_s),
+        percent(bytes_s, limit),
+    )
+
+
+def _verdict_lines(check: Verification) -> tuple[str, ...]:
+    lines = [
+        VERDICT_WORDS[check.verdict],
+        f"replay against eager: {check.identical_steps} of {check.steps} steps bit-equal in every logit, "
+        f"largest difference {_magnitude(check.max_difference)}",
+        f"eager against itself: {check.eager_identical_steps} of {check.steps} steps over {check.eager_runs} runs, "
+        f"largest difference {_magnitude(check.eager_difference)}",
+    ]
+    if check.first_mismatch_step is not None:
+        lines.append(f"first step that differs beyond eager's own noise: {check.first_mismatch_step}")
+    if check.dynamic_difference is not None:
+        verdict = {True: "within", False: "BEYOND", None: "without"}[check.dynamic_ok]
+        lines.append(
+            f"first step against DynamicCache: relative difference {_magnitude(check.dynamic_difference)}, "
+            f"{verdict} the tolerance of {_magnitude(check.dynamic_tolerance)}"
+        )
+    return tuple(lines)
+
+
+def _verdict_notes(check: Verification) -> tuple[str, ...]:
+    notes = [
+        f"batch {check.batch_size}, {count(check.distinct_tokens)} different tokens fed, "
+        f"{duration(check.seconds)}; few different tokens prove little"
+    ]
+    if not check.finite:
+        notes.append("some logits are not finite")
+    if check.corrupted_on_purpose:
+        notes.append("the cache was spoilt on purpose, to show that a wrong replay is found")
+    return tuple(notes)
+
+
+def _magnitude(value: float | None) -> str:
+    if value is None:
+        return NA
+    return "0" if value == 0 else f"{value:.3g}"
+
+
+def _decimals(value: float | None, decimals: int) -> str:
+    return NA if value is None else f"{value:,.{decimals}f}"
