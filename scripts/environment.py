@@ -1,0 +1,231 @@
+"""Sets up the virtual environment that a make target needs; run by the Makefile with the interpreter it chose.
+
+usage: environment.py VENV base|live|test|oldest
+
+    base     the screen and recordings: no torch
+    live     base, and torch and transformers to measure with
+    test     live, and the tools of the tests
+    oldest   test, with every direct dependency at the floor that pyproject.toml names
+
+A torch that this interpreter already has, in the supported range and built for CUDA, is used where it is and not
+replaced: the environment sees its site-packages through a .pth file, and pip is never asked for torch. (The
+--system-site-packages of venv would not do: of an interpreter that is itself in an environment, it shows the base.)
+A second call with nothing changed returns at once.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+BUILD_REQUIRES: list[str] = PYPROJECT["build-system"]["requires"]
+INCLUDES = {"base": ("base", "live", "test"), "live": ("live", "test"), "test": ("test",), "oldest": ("oldest",)}
+"""What is needed -> what of the things set up earlier has it all."""
+EXTRAS = {"base": (), "live": ("live",), "test": ("live", "test"), "oldest": ("live", "test")}
+LINK_NAME = "parent_site_packages.pth"
+
+
+class Torch(NamedTuple):
+    """The torch of the interpreter that runs this. `cuda` is null for a build without."""
+
+    version: str
+    cuda: str | None
+
+
+def main() -> None:
+    """Set up what the arguments ask for."""
+    if len(sys.argv) != 3 or sys.argv[2] not in INCLUDES:
+        fail(f"usage: {Path(__file__).name} VENV {'|'.join(INCLUDES)}")
+    target, what = Path(sys.argv[1]).resolve(), sys.argv[2]
+    torch = usable_torch(what)
+    key = fingerprint(torch)
+    stamp = target / "cgtop-setup.json"
+    done = json.loads(stamp.read_text()) if stamp.exists() else {}
+    if any(done.get(name) == key for name in INCLUDES[what]):
+        return
+    create(target)
+    if torch is None:
+        (site_packages(target) / LINK_NAME).unlink(missing_ok=True)
+        install_all(target, what)
+    else:
+        say(f"using torch {torch.version} (CUDA {torch.cuda}) of {sys.executable}")
+        link(target)
+        install_missing(target, what)
+    stamp.write_text(json.dumps({name: value for name, value in done.items() if value == key} | {what: key}))
+
+
+def usable_torch(what: str) -> Torch | None:
+    """The torch of this interpreter, if the environment is to use it instead of one of its own."""
+    if what == "base" or (torch := installed_torch()) is None:
+        return None
+    if what == "oldest":
+        return torch if torch.version.partition("+")[0] == floors()["torch"] else None
+    least, below = (re.search(pattern, requirement("torch")) for pattern in (r">=([\d.]+)", r"<([\d.]+)"))
+    if least is None or below is None:
+        fail("pyproject.toml names no range of torch versions")
+    if not numbers(least[1]) <= numbers(torch.version) < numbers(below[1]):
+        return None
+    without_gpu = what == "live" and not Path("/dev/nvidia0").exists()
+    return torch if torch.cuda is not None or without_gpu else None
+
+
+def installed_torch() -> Torch | None:
+    """Found without importing torch, so that nothing is initialised."""
+    if Path(sys.prefix) == Path(sys.argv[1]).resolve():
+        return None  # run from inside the environment itself: its own torch is no other's
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        facts = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+        return Torch(importlib.metadata.version("torch"), facts.get("cuda"))
+    except (OSError, importlib.metadata.PackageNotFoundError):
+        return None
+
+
+def create(target: Path) -> None:
+    """An environment of this interpreter's version; one of another version is made anew."""
+    python = target / "bin" / "python"
+    if python.exists() and version_of(python) == sys.version_info[:2]:
+        return
+    say(f"making {target.name} with Python {sys.version.split()[0]}")
+    try:
+        venv.create(target, clear=target.exists(), symlinks=True, with_pip=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        shutil.rmtree(target, ignore_errors=True)
+        fail(
+            f"this Python cannot make a virtual environment ({error}).",
+            "On Debian and Ubuntu: apt install python3-venv. Or choose another one: make PYTHON=/path/to/python3 …",
+        )
+
+
+def link(target: Path) -> None:
+    """Let the environment see the packages of this interpreter, after its own."""
+    folders = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    lines = [f"import site; site.addsitedir({folder!r})" for folder in folders]
+    (site_packages(target) / LINK_NAME).write_text("\n".join(lines) + "\n")
+
+
+def install_all(target: Path, what: str) -> None:
+    """Everything from the index, at the versions of constraints.txt or at the floors."""
+    constraints = ROOT / "constraints.txt"
+    if what == "oldest":
+        constraints = target / "floors.txt"
+        constraints.write_text("".join(f"{name}=={version}\n" for name, version in floors().items()))
+    extras = f"[{','.join(EXTRAS[what])}]" if EXTRAS[what] else ""
+    pip(target, "--constraint", str(constraints), "--editable", f"{ROOT}{extras}")
+
+
+def install_missing(target: Path, what: str) -> None:
+    """Only what neither environment has in the supported range, and never torch."""
+    constraints = target / "constraints.txt"
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    constraints.write_text("\n".join(line for line in lines if not line.startswith("torch==")) + "\n")
+    wanted = [line for line in requirements(what) if name_of(line) != "torch"]
+    if missing := unmet(target, wanted):
+        pip(target, "--constraint", str(constraints), *missing)
+    # Without build isolation nothing needs the index where setuptools is there already.
+    have_setuptools = not unmet(target, BUILD_REQUIRES)
+    pip(target, "--no-deps", *(["--no-build-isolation"] if have_setuptools else []), "--editable", str(ROOT))
+
+
+def requirements(what: str) -> list[str]:
+    """The direct dependencies of what is asked for, without the project itself."""
+    extras = PROJECT["optional-dependencies"]
+    lines = PROJECT["dependencies"] + [line for extra in EXTRAS[what] for line in extras[extra]]
+    return [line for line in lines if name_of(line) != PROJECT["name"]]
+
+
+def requirement(name: str) -> str:
+    """The line of pyproject.toml about one dependency."""
+    return next(line for line in requirements("test") if name_of(line) == name)
+
+
+def floors() -> dict[str, str]:
+    """Direct dependency -> the oldest version that pyproject.toml allows."""
+    found = {name_of(line): re.search(r">=\s*([\w.]+)", line) for line in requirements("test")}
+    return {name: floor[1] for name, floor in found.items() if floor is not None}
+
+
+def unmet(target: Path, lines: list[str]) -> list[str]:
+    """Those of these requirements that the environment does not satisfy, as its own pip sees it."""
+    code = (
+        "import sys\n"
+        "from importlib.metadata import PackageNotFoundError, version\n"
+        "from pip._vendor.packaging.requirements import Requirement\n"
+        "def met(line):\n"
+        "    wanted = Requirement(line)\n"
+        "    try: return wanted.specifier.contains(version(wanted.name), prereleases=True)\n"
+        "    except PackageNotFoundError: return False\n"
+        "print('\\n'.join(line for line in sys.argv[1:] if not met(line)))\n"
+    )
+    answer = subprocess.run([target / "bin" / "python", "-c", code, *lines], check=True, capture_output=True, text=True)
+    return answer.stdout.split("\n")[:-1] if answer.stdout.strip() else []
+
+
+def pip(target: Path, *arguments: str) -> None:
+    """`pip install`, and a clear line if it fails."""
+    command = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    say("installing " + " ".join(Path(part).name if part.startswith("/") else part for part in arguments))
+    if subprocess.run([*command, *arguments], cwd=ROOT).returncode != 0:
+        fail(
+            "pip could not install what is needed (its own message is above).",
+            "Without a network: put wheels in a folder and set PIP_NO_INDEX=1 PIP_FIND_LINKS=/the/folder.",
+        )
+
+
+def fingerprint(torch: Torch | None) -> str:
+    """Changes with everything that a set-up depends on."""
+    parts = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt", "scripts/environment.py")]
+    parts.append(repr((sys.version_info[:2], torch, os.fspath(ROOT))).encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def site_packages(target: Path) -> Path:
+    """Where the environment's own packages are."""
+    return target / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def version_of(python: Path) -> tuple[int, ...]:
+    """(major, minor) of an interpreter; empty if it does not run."""
+    code = "import sys; print(*sys.version_info[:2])"
+    answer = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    return tuple(int(part) for part in answer.stdout.split())
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The release numbers of a version: a vendor's 2.11.0a0 counts as 2.11."""
+    release = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in release[0].split(".")) if release else ()
+
+
+def name_of(line: str) -> str:
+    """The project's name in a requirement."""
+    return re.split(r"[^\w-]", line, maxsplit=1)[0]
+
+
+def say(text: str) -> None:
+    """Tell what takes time."""
+    print(f"[set-up] {text}", file=sys.stderr, flush=True)
+
+
+def fail(headline: str, hint: str = "") -> NoReturn:
+    """End with a message."""
+    sys.exit("\n".join(f"[set-up] {line}" for line in (headline, hint) if line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The `cgtop` command. Nothing heavy is imported before a command is chosen: no torch ever, Textual and Rich late."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .commands.failures import Exit, told
+from .commands.options import RunOptions, env_name, takes_run_options
+
+REFRESH_HZ = 10.0
+
+app = typer.Typer(
+    name="cgtop",
+    help="Shows, live and exactly, what CUDA Graphs do to GPU memory and decode speed.",
+    epilog="Exit codes: 0 fine, 1 a run failed, 2 wrong usage, 3 no usable device, 128+n signal n.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Write the events as JSON Lines.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Write the report in Markdown, to paste.")]
+Once = Annotated[bool, typer.Option("--once", help="Write the report instead of opening the screen.")]
+Debug = Annotated[bool, typer.Option("--debug", envvar=env_name("debug"), help="Show the traceback of an error.")]
+Refresh = Annotated[
+    float,
+    typer.Option("--refresh", metavar="HZ", min=0.1, max=10, envvar=env_name("refresh"), help="Redraws a second."),
+]
+
+
+def main() -> None:
+    """Entry point: like any program, survive a locale that cannot write Δ."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app(prog_name="cgtop")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"cgtop {version('cgtop')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+@takes_run_options
+def cgtop(
+    run: RunOptions,
+    context: typer.Context,
+    once: Once = False,
+    json: Json = False,
+    refresh: Refresh = REFRESH_HZ,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Shows, live and exactly, what CUDA Graphs do to GPU memory and decode speed.
+
+    Without a command: the screen, live on an NVIDIA GPU or on the --device named, else a recorded GPU run. Without a
+    terminal, or with --once: the report on standard output.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options_before(context)
+        return
+    from .commands.output import chosen
+    from .commands.top import top
+
+    with told(run.debug):
+        top(run, chosen(json=json), once=once, refresh_hz=refresh)
+
+
+@app.command(short_help="Run all phases without a screen and report.")
+@takes_run_options
+def phases(run: RunOptions, json: Json = False, markdown: Markdown = False) -> None:
+    """Run all phases without a screen; write the phase table, and what each Δ is made of."""
+    from .commands.output import chosen
+    from .commands.phases import phases as run_phases
+
+    with told(run.debug):
+        run_phases(run, chosen(json=json, markdown=markdown))
+
+
+@app.command(short_help="Play a recording, or report it.")
+def play(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A recording.", exists=True, dir_okay=False)],
+    once: Once = False,
+    json: Json = False,
+    markdown: Markdown = False,
+    speed: Annotated[float, typer.Option(min=0.1, max=100, metavar="X", help="Times the recorded speed.")] = 1.0,
+    refresh: Refresh = REFRESH_HZ,
+    debug: Debug = False,
+) -> None:
+    """Play a recording on the screen; without a terminal or with a form of output named, write the report."""
+    from .commands.output import chosen
+    from .commands.play import play as play_file
+    from .commands.top import has_screen
+
+    with told(debug):
+        on_screen = has_screen() and not (once or json or markdown)
+        play_file(file, chosen(json=json, markdown=markdown), on_screen=on_screen, speed=speed, refresh_hz=refresh)
+
+
+@app.command(short_help="Show versions, device and what works here.")
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False, debug: Debug = False
+) -> None:
+    """Show versions and device, and what works here and why not."""
+    from .commands.doctor import doctor as run_doctor
+
+    with told(debug):
+        run_doctor(as_json=json)
+
+
+def _refuse_options_before(context: typer.Context) -> None:
+    """An option before a command would be lost without a word: refuse it."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            command = context.invoked_subcommand
+            typer.echo(f"Options go after the command: cgtop {command} --{name.replace('_', '-')} …", err=True)
+            raise typer.Exit(int(Exit.WRONG_USAGE))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of `cgtop`, one module each; `..cli` gives them their names and options."""

@@ -1,0 +1,152 @@
+"""A run without a screen: every event to the sinks in turn, until the run is over or a signal ends it."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+import msgspec
+
+from ...core.commands import Command, Quit, RunAll
+from ...core.events import End, Error, Event, Status
+from ...core.state import RunState, fold
+from ..report.decode import is_mismatch
+from .failures import Exit
+
+Sink = Callable[[Event], None]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NO_DEVICE_KINDS = ("no_cuda", "driver_too_old", "no_device", "wrong_architecture", "missing_package")
+
+
+class Engine(Protocol):
+    """What is needed of `core.client.EngineClient`."""
+
+    def events(self) -> Iterator[Event]:
+        """Wait for each event up to `End`; once closed, those that were not taken yet."""
+
+    def send(self, command: Command) -> bool:
+        """Send a command; false if there is no worker any more."""
+
+    def close(self) -> None:
+        """End the worker, whatever it does."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The state that a run ended in, and what the command returns for it."""
+
+    state: RunState
+    exit_code: int
+
+
+def run_all(engine: Engine, sinks: Sequence[Sink]) -> Outcome:
+    """Run every phase, release included. On SIGINT, SIGTERM or SIGHUP the worker is ended and an `End` says so."""
+    state = RunState()
+    interrupted: int | None = None
+    started = False
+
+    def take(event: Event) -> None:
+        nonlocal state
+        state = fold(state, event)
+        for sink in sinks:
+            sink(event)
+
+    with _Signals() as signals:
+        try:
+            engine.send(RunAll(release=True))
+            for event in signals.waiting_for(engine.events()):
+                take(event)
+                started = started or (isinstance(event, Status) and event.state in ("running", "decoding"))
+                if is_over(event, started=started):
+                    engine.send(Quit())
+        except _Interrupted as interruption:
+            interrupted = interruption.number
+        finally:
+            engine.close()
+        if interrupted is not None:
+            for event in engine.events():
+                if not isinstance(event, End):
+                    take(event)
+            reason = f"interrupted by {signal.Signals(interrupted).name}"
+            take(End(t=state.t, reason=reason, exit_code=Exit.SIGNAL + interrupted, signal=interrupted))
+    return Outcome(state, exit_code(state) if interrupted is None else Exit.SIGNAL + interrupted)
+
+
+def is_over(event: Event, *, started: bool) -> bool:
+    """Whether nothing more will come of the phases: the worker released, failed, or stopped before the end."""
+    match event:
+        case Status(state="released" | "failed"):
+            return True
+        case Status(state="idle", refused=None):
+            return started
+        case Status(refused="run_all"):
+            return True
+        case Error(recoverable=False):
+            return True
+    return False
+
+
+def exit_code(state: RunState) -> int:
+    """0 only for a run that came to its end with no phase failed and no replay found wrong."""
+    kinds = [error.kind for error in state.errors]
+    if any(kind in NO_DEVICE_KINDS for kind in kinds):
+        return Exit.NO_DEVICE
+    if "settings" in kinds:
+        return Exit.WRONG_USAGE
+    if state.end is None or kinds or is_mismatch(state) or any(phase.status == "failed" for phase in state.phases):
+        return Exit.RUN_FAILED
+    return state.end.exit_code
+
+
+class _Interrupted(BaseException):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Signals:
+    """Turns the first signal into `_Interrupted`, but only between two events: a sink is never cut in a line.
+
+    A second signal is not polite any more and interrupts at once, as where a pipe's reader has stopped reading.
+    """
+
+    def __init__(self) -> None:
+        self._pending: int | None = None
+        self._waiting = False
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> "_Signals":
+        for number in SIGNALS:
+            # A signal that the parent had ignored (nohup) stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself returned
+
+    def waiting_for(self, events: Iterator[Event]) -> Iterator[Event]:
+        """The events; interrupted while one is awaited."""
+        while True:
+            with self._interruptible():
+                event = next(events, None)
+            if event is None:
+                return
+            yield event
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        if self._pending is not None:
+            raise _Interrupted(self._pending)
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
+
+    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+        again, self._pending = self._pending is not None, number
+        if self._waiting or again:
+            self._waiting = False
+            raise _Interrupted(number)

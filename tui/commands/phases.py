@@ -1,0 +1,107 @@
+"""`cgtop phases`: all phases on a real model without a screen, then the report."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from ...core.events import Event
+from ...core.settings import RunSettings
+from ..report import Origin
+from .failures import CommandError, Exit, tell
+from .gpu import nvidia_gpu
+from .headless import Engine, Outcome, Sink, run_all
+from .options import RunOptions
+from .output import Format, write_line, write_report
+from .progress import ProgressLines
+
+LOG_LINES_TOLD = 10
+
+
+def phases(run: RunOptions, form: Format) -> None:
+    """Run all phases live and write what came of them. Raises `typer.Exit` with the run's exit code."""
+    settings = run.settings.validated()
+    if settings.device == "auto":
+        presence = nvidia_gpu()
+        if not presence.found:
+            raise CommandError(
+                f"no NVIDIA GPU to measure on: {presence.why}",
+                "--device cpu runs the phases that a CPU has; cgtop without a command plays a recorded GPU run",
+                Exit.NO_DEVICE,
+            )
+    outcome = measure(settings, run.record, form)
+    if any(phase.status != "pending" for phase in outcome.state.phases):
+        write_report(outcome.state, Origin(), form)
+    _tell_trouble(outcome)
+    raise typer.Exit(int(outcome.exit_code))
+
+
+def measure(settings: RunSettings, record: Path | None, form: Format) -> Outcome:
+    """Run all phases in a worker: events to the recording and, as JSON Lines, to standard output."""
+    sinks: list[Sink] = [write_line] if form is Format.JSON else []
+    progress = None
+    if sys.stderr.isatty():
+        progress = ProgressLines(sys.stderr, rewrites=os.environ.get("TERM", "dumb") != "dumb")
+        sinks.append(progress)
+    recording = Recording(record) if record is not None else None
+    if recording is not None:
+        sinks.append(recording)
+    try:
+        return run_all(start_engine(settings), sinks)
+    finally:
+        if progress is not None:
+            progress.close()
+        if recording is not None:
+            recording.close()
+
+
+def start_engine(settings: RunSettings) -> Engine:
+    """A worker for these settings."""
+    from ...core.client import EngineClient
+
+    return EngineClient(settings)
+
+
+class Recording:
+    """A sink that keeps the run in a file. A file that cannot be written is told of once; the run goes on."""
+
+    def __init__(self, path: Path) -> None:
+        from ...core.recording import RecordingWriter
+
+        self._path = path
+        self._writer: RecordingWriter | None = None
+        self._try(lambda: setattr(self, "_writer", RecordingWriter(path)))
+
+    def __call__(self, event: Event) -> None:
+        """Write one event."""
+        writer = self._writer
+        if writer is not None:
+            self._try(lambda: writer.write(event))
+
+    def close(self) -> None:
+        """Finish the file."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._try(writer.close)
+
+    def _try(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except OSError as error:
+            self._writer = None
+            tell(f"the run is not recorded any further: {self._path}: {error.strerror or error}")
+
+
+def _tell_trouble(outcome: Outcome) -> None:
+    state = outcome.state
+    for error in state.errors:
+        tell(error.headline, error.hint)
+    if any(error.kind == "worker_died" for error in state.errors):
+        for line in state.log[-LOG_LINES_TOLD:]:
+            tell(f"{line.source}: {line.text}")
+    if state.end is not None and state.end.signal is not None and not state.errors:
+        tell(state.end.reason)
+    elif state.verification is not None and state.verification.verdict == "mismatch":
+        tell("MISMATCH: the replay's logits are not those of the eager steps; no speed is valid")

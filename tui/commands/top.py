@@ -1,0 +1,66 @@
+"""Bare `cgtop`: the screen, or without a terminal the report; live where there is a GPU, else a recorded run."""
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from ...core.settings import RunSettings
+from .failures import tell
+from .gpu import nvidia_gpu, torch_installed
+from .options import RunOptions
+from .output import Format
+from .phases import phases
+from .play import play_on_screen, print_recording
+
+GO_LIVE = "Live on this machine's CPU: cgtop --device cpu"
+
+
+def top(run: RunOptions, form: Format, *, once: bool, refresh_hz: float) -> None:
+    """Show a run. Raises `typer.Exit` with an exit code other than 0 where it failed."""
+    settings = run.settings.validated()
+    headless = once or form is not Format.REPORT or not has_screen()
+    why = why_recorded(settings)
+    if why is not None:
+        _recorded(run, form, why, headless=headless, refresh_hz=refresh_hz)
+    elif headless:
+        phases(run, form)
+    else:
+        _live_screen(settings, run.record, refresh_hz)
+
+
+def has_screen() -> bool:
+    """Whether an interactive screen can be drawn and driven."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def why_recorded(settings: RunSettings) -> str | None:
+    """Why a run cannot be live here; null where it can. A device that was asked for by name is always tried."""
+    if settings.device != "auto":
+        return None
+    presence = nvidia_gpu()
+    if not presence.found:
+        return f"no NVIDIA GPU here: {presence.why}"
+    if not torch_installed():
+        return "torch, which a live run needs, is not installed for this Python (pip install 'cgtop[live]')"
+    return None
+
+
+def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refresh_hz: float) -> None:
+    from ...core.sources import bundled_recording
+
+    not_kept = "\n--record keeps live runs only: nothing is recorded" if run.record is not None else ""
+    tell("this is a recorded run of another machine's GPU", f"{why}\n{GO_LIVE}{not_kept}")
+    if headless:
+        print_recording(bundled_recording(), form)
+    else:
+        play_on_screen(bundled_recording(), refresh_hz=refresh_hz)
+
+
+def _live_screen(settings: RunSettings, record: Path | None, refresh_hz: float) -> None:
+    from ...core.sources import LiveSource
+    from ..app import run_app
+
+    if code := run_app(LiveSource(settings, record=record), refresh_hz=refresh_hz):
+        raise typer.Exit(code)
