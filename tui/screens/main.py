@@ -1,0 +1,215 @@
+"""The main screen: all panels of a run, laid out by CSS, each shown its slice of the state."""
+
+from typing import ClassVar
+
+import msgspec
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.timer import Timer
+
+from ...core.events import Error, PhaseId
+from ...core.phases import PHASE_IDS
+from ...core.state import RunState
+from ..keys import MAIN_BINDINGS, Facts, SourceKind, refusal
+from ..widgets.decode_gauge import DecodeGauge, DecodeView
+from ..widgets.error_panel import ErrorPanel, ErrorView
+from ..widgets.explanation import Explanation, ExplanationView
+from ..widgets.key_bar import Key, KeyBar
+from ..widgets.memory_bar import MemoryBar, MemoryView
+from ..widgets.notice import NoticeBar, NoticeView, status_text
+from ..widgets.phase_list import PhaseList, PhasesView, shown_row
+from ..widgets.phase_table import PhaseTable
+from ..widgets.replay_counter import ReplayCounter, ReplayView
+from ..widgets.telemetry import TelemetryPane, TelemetryView
+from ..widgets.title import Banner, Essentials, Playback, TitleBar, TitleView
+from ..widgets.tokens import TokenPane, TokensView
+from .texts import key_name
+
+WIDTHS: list[tuple[int, str]] = [(0, "-w-tiny"), (40, "-w-narrow"), (76, "-w-medium"), (104, "-w-wide")]
+"""Class of the screen from so many columns on; `styles/cgtop.tcss` lays out each."""
+HEIGHTS: list[tuple[int, str]] = [
+    (0, "-h-tiny"),
+    (10, "-h-short"),
+    (12, "-h-brief"),
+    (16, "-h-low"),
+    (22, "-h-medium"),
+    (30, "-h-tall"),
+    (36, "-h-high"),
+    (46, "-h-huge"),
+]
+
+
+class MainScreen(Screen[None]):
+    """The one view of a run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*MAIN_BINDINGS]
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    def __init__(self, kind: SourceKind) -> None:
+        super().__init__()
+        self.kind = kind
+        self.selected: PhaseId | None = None
+        self.dismissed: Error | None = None
+        self.state = RunState()
+        self._playback: Playback | None = None
+        self._composed = False
+        self._notice = NoticeView()
+        self._notice_timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Every panel exists at every size; CSS shows those that fit."""
+        recorded = self.kind == "recorded"
+        yield Essentials((RunState(), recorded), id="essentials")
+        yield TitleBar(TitleView(recorded=recorded), id="title")
+        yield Banner(TitleView(recorded=recorded), id="banner")
+        with Horizontal(id="upper"):
+            with Vertical(id="left"):
+                yield PhaseList(PhasesView(), id="phases", classes="panel")
+                yield TelemetryPane(TelemetryView(), id="telemetry", classes="panel")
+            with Vertical(id="right"):
+                yield MemoryBar(MemoryView(), id="memory", classes="panel")
+                yield PhaseTable(PhasesView(), id="table", classes="panel")
+                with Horizontal(id="speed"):
+                    yield DecodeGauge(DecodeView(), id="decode", classes="panel")
+                    yield ReplayCounter(ReplayView(), id="replay", classes="panel")
+        with Horizontal(id="lower"):
+            yield Explanation(ExplanationView(row=RunState().phases[0]), id="explanation", classes="panel")
+            yield ErrorPanel(ErrorView(), id="error", classes="panel")
+            yield TokenPane(TokensView(), id="tokens", classes="panel")
+        yield NoticeBar(NoticeView(), id="notice")
+        yield KeyBar((), id="keys")
+
+    def on_mount(self) -> None:
+        """The banner has a line of its own only for a recording."""
+        self.set_class(self.kind == "recorded", "-recorded")
+        self._composed = True
+        self.show_state(self.state, self._playback)
+
+    def show_state(self, state: RunState, playback: Playback | None) -> None:
+        """Give every panel its slice; a panel whose slice is the same does nothing."""
+        self.state, self._playback = state, playback
+        if not self._composed:
+            return
+        recorded, hello = self.kind == "recorded", state.hello
+        on_cpu = hello is not None and hello.device.kind == "cpu"
+        self.query_one(Essentials).show((state, recorded))
+        self.query_one(TitleBar).show(TitleView(hello=hello, recorded=recorded, alive=state.end is None))
+        self.query_one(Banner).show(TitleView(hello=hello, recorded=recorded, playback=playback))
+        phases = self._phases(state)
+        self.query_one(PhaseList).show(phases)
+        self.query_one(PhaseTable).show(phases)
+        self.query_one(TelemetryPane).show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
+        self.query_one(MemoryBar).show(
+            MemoryView(memory=state.memory, letters=self.app.no_color, on_cpu=on_cpu),
+        )
+        self._show_speed(state)
+        self._show_lower(state)
+        self._show_notice()
+        self._show_keys()
+
+    def _phases(self, state: RunState) -> PhasesView:
+        running = state.running_phase
+        # The clock of a running phase moves by whole seconds: no more redraws than that.
+        t = float(int(state.t)) if running is not None else None
+        return PhasesView(phases=state.phases, selected=self.selected, t=t)
+
+    def _show_speed(self, state: RunState) -> None:
+        hello, capture = state.hello, state.phase("capture")
+        self.query_one(DecodeGauge).show(
+            DecodeView(
+                decode=state.decode,
+                by_mode=state.decode_by_mode,
+                speeds=state.speeds,
+                speed_up=state.speed_up,
+                state=state.status.state if state.status is not None else None,
+                peak_bandwidth=hello.device.memory_bandwidth_bytes_s if hello is not None else None,
+                can_graph=capture.status != "unavailable",
+            )
+        )
+        unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""
+        self.query_one(ReplayCounter).show(
+            ReplayView(
+                graph=state.decode_by_mode.get("graph"),
+                eager_per_token=state.allocations_per_eager_token,
+                verification=state.verification,
+                addresses=state.addresses,
+                no_capture=unavailable,
+            )
+        )
+
+    def _show_lower(self, state: RunState) -> None:
+        model = state.hello.model if state.hello is not None else None
+        self.query_one(Explanation).show(self.explanation(state))
+        self.query_one(TokenPane).show(
+            TokensView(ids=state.tokens, text=state.text, random_weights=model is not None and model.source == "random")
+        )
+        error = state.errors[-1] if state.errors else None
+        if error is not None and error == self.dismissed:
+            error = None
+        self.query_one(ErrorPanel).show(ErrorView(error=error, recorded=self.kind == "recorded"))
+        self.set_class(error is not None, "-error")
+
+    def show_notice(self, text: str, seconds: float, *, bad: bool) -> None:
+        """Say something in the status line for some seconds."""
+        self._notice = NoticeView(notice=text, bad=bad)
+        self._show_notice()
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+        self._notice_timer = self.set_timer(seconds, self._end_notice)
+
+    def _end_notice(self) -> None:
+        self._notice = NoticeView()
+        self._show_notice()
+
+    def _show_notice(self) -> None:
+        status = status_text(self.state, recorded=self.kind == "recorded")
+        self.query_one(NoticeBar).show(msgspec.structs.replace(self._notice, status=status))
+
+    def _show_keys(self) -> None:
+        facts = Facts(state=self.state, kind=self.kind)
+        keys = tuple(
+            Key(
+                key=binding.key_display or key_name(binding.key),
+                label=binding.description,
+                action=f"app.{binding.action}",
+                acts=refusal(binding.action, facts) is None,
+            )
+            for binding in shown_bindings(self)
+        )
+        self.query_one(KeyBar).show(keys)
+
+    def explanation(self, state: RunState) -> ExplanationView:
+        """The slice that explains the phase that matters now."""
+        row = shown_row(PhasesView(phases=state.phases, selected=self.selected))
+        boundary = state.boundary_memory.get(row.id)
+        return ExplanationView(
+            row=row,
+            model=state.hello.model if state.hello is not None else None,
+            graph=state.graph,
+            decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
+            pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,
+        )
+
+    def move_selection(self, step: int) -> None:
+        """Select the phase above or below the one that is shown."""
+        shown = shown_row(self._phases(self.state)).id
+        index = max(0, min(len(PHASE_IDS) - 1, PHASE_IDS.index(shown) + step))
+        self.selected = PHASE_IDS[index]
+
+    def close_extras(self) -> None:
+        """Back to following the run: no selection, no error panel."""
+        self.selected = None
+        self.dismissed = self.state.errors[-1] if self.state.errors else None
+
+
+def shown_bindings(screen: Screen[None]) -> list[Binding]:
+    """The bindings for the line of keys, remapped keys included: one an action, help and quit last."""
+    shown: dict[str, Binding] = {}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if binding.show and binding.description:
+            shown.setdefault(binding.action, binding)
+    return list(shown.values())

@@ -1,0 +1,96 @@
+"""The screens that lie over the main one: a text to read, and a question."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+CLOSE_BINDINGS: list[BindingType] = [
+    Binding("escape", "close", "close", id="cgtop.modal.close"),
+    Binding("q", "app.leave", "quit", id="cgtop.modal.quit"),
+    Binding("ctrl+c", "app.leave", "quit", show=False, priority=True),
+]
+
+
+class TextScreen(ModalScreen[None]):
+    """A titled text that scrolls. `keys`: those that close it beside escape, as the key that opened it."""
+
+    BINDINGS = CLOSE_BINDINGS
+
+    def __init__(self, title: str, lines: Sequence[Content], *, keys: str = "") -> None:
+        super().__init__()
+        self.heading = title
+        self.lines = lines
+        if keys:
+            self._bindings.bind(keys, "close", show=False)
+
+    def compose(self) -> ComposeResult:
+        """One scrolling box."""
+        with VerticalScroll(id="box") as box:
+            box.border_title = self.heading
+            box.border_subtitle = "escape closes · ↑ ↓ scroll"
+            yield Static(Content("\n").join(self.lines), id="text")
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll at once."""
+        self.query_one("#box").focus()
+
+    def action_close(self) -> None:
+        """Back to the main screen."""
+        self.dismiss(None)
+
+
+class LogScreen(TextScreen):
+    """A text that grows: `lines` is asked for again when the state has changed."""
+
+    def __init__(self, title: str, source: Callable[[], Sequence[Content]], *, keys: str = "") -> None:
+        super().__init__(title, source(), keys=keys)
+        self._source = source
+
+    def refresh_text(self) -> None:
+        """Show what is there now, and stay at the end if it was in sight."""
+        lines = self._source()
+        if len(lines) == len(self.lines) and all(
+            a is b or a.is_same(b) for a, b in zip(lines, self.lines, strict=True)
+        ):
+            return
+        self.lines = lines
+        box = self.query_one("#box", VerticalScroll)
+        at_end = box.is_vertical_scroll_end
+        self.query_one("#text", Static).update(Content("\n").join(lines))
+        if at_end:
+            box.scroll_end(animate=False)
+
+
+class AskScreen(ModalScreen[bool]):
+    """A question of yes or no; escape is no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,enter", "answer(True)", "yes"),
+        Binding("n,escape", "answer(False)", "no"),
+        Binding("q,ctrl+c", "app.leave", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, question: str, consequence: str) -> None:
+        super().__init__()
+        self.question = question
+        self.consequence = consequence
+
+    def compose(self) -> ComposeResult:
+        """The question, what a yes does, and the keys."""
+        with Vertical(id="ask"):
+            yield Static(
+                Content.assemble(
+                    (self.question, "bold"), f"\n{self.consequence}\n\n", ("y", "bold $text-accent"), " yes   ",
+                    ("n", "bold $text-accent"), " no",
+                )
+            )  # fmt: skip
+
+    def action_answer(self, answer: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(answer)

@@ -1,0 +1,146 @@
+"""The decode speed: mode, tokens a second, its history, and the modes side by side."""
+
+from collections.abc import Sequence
+
+import msgspec
+from textual.content import Content
+
+from ...core.events import Decode, RunStateName
+from ...core.settings import MODES, Mode
+from ...core.state import SpeedPoint
+from ..format import bandwidth, count, milliseconds, percent, ratio, tok_s
+from .lines import LinesWidget, spread
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+MODE_STYLES: dict[Mode, str] = {"eager": "$text-warning", "dynamic": "$text-secondary", "graph": "$text-success"}
+FULL_BAR_HEIGHT = 5
+"""From this height on each mode has a bar of its own."""
+
+
+class DecodeView(msgspec.Struct, frozen=True):
+    """What the gauge shows. `peak_bandwidth`: theoretical, in bytes a second."""
+
+    decode: Decode | None = None
+    by_mode: dict[Mode, Decode] = {}
+    speeds: tuple[SpeedPoint, ...] = ()
+    speed_up: float | None = None
+    state: RunStateName | None = None
+    peak_bandwidth: float | None = None
+    can_graph: bool = True
+
+
+class DecodeGauge(LinesWidget[DecodeView]):
+    """The decode panel."""
+
+    BORDER_TITLE = "Decode"
+
+    def draw(self, view: DecodeView, width: int, height: int) -> list[Content]:
+        """As `render_decode` says."""
+        return render_decode(view, width, height)
+
+
+def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
+    """Now, then the modes side by side, then the place in the cache and the bandwidth; as many as fit."""
+    decode = view.decode
+    if decode is None:
+        return [Content.styled("not decoding yet", "$muted"), Content.styled(_how_to_start(view), "$muted")]
+    now = _now_line(view, decode, width)
+    place = _place_line(view, decode, width)
+    if height >= FULL_BAR_HEIGHT:
+        return [now, *_bars(view, width), place, _steps_line(view, decode)][:height]
+    lines = [now, _modes_line(view, width), place, _steps_line(view, decode)]
+    return lines[:height]
+
+
+def _how_to_start(view: DecodeView) -> str:
+    return "g decodes by replay after the capture, e eagerly" if view.can_graph else "e decodes eagerly"
+
+
+def _now_line(view: DecodeView, decode: Decode, width: int) -> Content:
+    active = view.state == "decoding"
+    style = MODE_STYLES[decode.mode]
+    label = (f" {decode.mode.upper()} ", f"bold reverse {style}" if active else f"reverse {style}")
+    speed = f" {tok_s(decode.tok_s)} tok/s"
+    parts: list[tuple[str, str]] = [label, (speed, "bold" if active else "$muted")]
+    if not active:
+        parts.append((f" {view.state or 'stopped'}", "$text-warning" if view.state == "paused" else "$muted"))
+    if not decode.valid:
+        parts.append((" wrong results", "bold $text-error"))
+    left = Content.assemble(*parts, "  ")
+    room = width - left.cell_length
+    return Content.assemble(left, sparkline(view.speeds, room)) if room >= 4 else left
+
+
+def sparkline(speeds: Sequence[SpeedPoint], width: int) -> Content:
+    """The last `width` speeds as blocks of eight heights, from 0 to the highest of them, coloured by mode."""
+    points = speeds[-width:] if width > 0 else ()
+    top = max((point.tok_s for point in points), default=0.0)
+    if top <= 0:
+        return Content("")
+    return Content.assemble(
+        *((BLOCKS[min(7, int(8 * max(0.0, point.tok_s) / top))], MODE_STYLES[point.mode]) for point in points)
+    )
+
+
+def mean_speed(view: DecodeView, mode: Mode) -> float | None:
+    """Mean tok/s of a mode since it was last entered, else its last window, or null."""
+    figures = view.by_mode.get(mode)
+    if figures is None:
+        return None
+    return figures.tok_s_mean if figures.tok_s_mean is not None else figures.tok_s
+
+
+def _modes_line(view: DecodeView, width: int) -> Content:
+    parts: list[Content] = []
+    for mode in MODES:
+        known = mean_speed(view, mode) is not None
+        if width < 40 and not known:
+            continue
+        name = mode if width >= 44 else mode[0]
+        figure = tok_s(mean_speed(view, mode))
+        parts.append(Content.assemble((name, MODE_STYLES[mode]), " ", (figure, "bold" if known else "$muted")))
+    return spread(Content(" · " if width >= 44 else " ").join(parts), _speed_up(view), width)
+
+
+def _speed_up(view: DecodeView) -> Content:
+    return Content.styled(ratio(view.speed_up), "bold $text-success") if view.speed_up is not None else Content("")
+
+
+def _bars(view: DecodeView, width: int) -> list[Content]:
+    """A bar for each mode on one scale, from 0 to the fastest."""
+    top = max((mean_speed(view, mode) or 0.0 for mode in MODES), default=0.0)
+    room = max(0, width - 8 - 9 - 8)
+    lines = []
+    for mode in MODES:
+        speed = mean_speed(view, mode)
+        filled = round(room * speed / top) if speed and top else 0
+        extra = f" {ratio(view.speed_up)}" if mode == "graph" and view.speed_up is not None else ""
+        lines.append(
+            Content.assemble(
+                (mode.ljust(8), MODE_STYLES[mode]),
+                (tok_s(speed).rjust(8) + " ", "bold" if speed is not None else "$muted"),
+                ("━" * filled, MODE_STYLES[mode]),
+                (extra, "bold $text-success"),
+            )
+        )
+    return lines
+
+
+def _place_line(view: DecodeView, decode: Decode, width: int) -> Content:
+    place = f"position {count(decode.position)} / {count(decode.capacity)}"
+    if decode.laps:
+        place += f", lap {decode.laps + 1}"
+    readings = [bandwidth(decode.gb_s)] if decode.gb_s is not None else []
+    if decode.gb_s is not None and view.peak_bandwidth:
+        share = percent(decode.gb_s * 1e9, view.peak_bandwidth)
+        readings = [f"{readings[0]}, {share} of {bandwidth(view.peak_bandwidth / 1e9)}", f"{share} of peak", share]
+    reading = next((text for text in readings if len(place) + 2 + len(text) <= width), "")
+    return spread(Content(place), Content(reading), width)
+
+
+def _steps_line(view: DecodeView, decode: Decode) -> Content:
+    return Content.styled(
+        f"step p50 {milliseconds(decode.step_ms_p50)}, p99 {milliseconds(decode.step_ms_p99)}, "
+        f"{count(decode.tokens)} steps",
+        "$muted",
+    )

@@ -1,0 +1,146 @@
+"""Where the device's memory is: a stacked bar and its legend."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from textual.content import Content
+
+from ...core.events import Memory
+from ...core.memory_map import BUCKET_BY_ID, REQUESTED_BUCKETS
+from ..format import NA, clean, mib, percent, size
+from .buckets import BUCKET_ORDER, FREE_GLYPH, look
+from .lines import LinesWidget, spread
+
+
+class MemoryView(msgspec.Struct, frozen=True):
+    """What the memory panel shows. `letters`: fill the bar with letters, for screens without colour."""
+
+    memory: Memory | None = None
+    letters: bool = False
+    on_cpu: bool = False
+
+
+class MemoryBar(LinesWidget[MemoryView]):
+    """The device memory panel."""
+
+    BORDER_TITLE = "Device memory (MiB)"
+
+    def draw(self, view: MemoryView, width: int, height: int) -> list[Content]:
+        """As `render_memory` says."""
+        return render_memory(view, width, height)
+
+
+def render_memory(view: MemoryView, width: int, height: int) -> list[Content]:
+    """Total line and bar of the whole device, a second bar for what is used where there is room, then the legend."""
+    memory = view.memory
+    if memory is None:
+        return [Content.styled("nothing measured yet", "$muted")]
+    used = {name: count for name, count in memory.buckets.items() if name != "free"}
+    lines = [_headline(memory, width, on_cpu=view.on_cpu)]
+    if memory.total_bytes is not None:
+        lines.append(stacked_bar(memory.buckets, width, letters=view.letters))
+    legend = legend_lines(memory, width, height - len(lines))
+    if memory.total_bytes is None or len(lines) + 1 + len(legend) <= height:
+        lines.append(stacked_bar(used, width, letters=view.letters))
+    return [*lines, *legend][:height]
+
+
+def _headline(memory: Memory, width: int, *, on_cpu: bool) -> Content:
+    if memory.total_bytes is None:
+        registered = sum(memory.buckets.get(name, 0) for name in REQUESTED_BUCKETS)
+        where = "registered tensors; no total is claimed on the CPU" if on_cpu else "registered tensors; total n/a"
+        return Content.assemble((size(registered), "bold"), (f"  {where}", "$muted"))
+    free = memory.free_bytes if memory.free_bytes is not None else memory.buckets.get("free")
+    used = memory.total_bytes - free if free is not None else None
+    left = Content.assemble(
+        (size(used), "bold"), f" of {size(memory.total_bytes)} used  ", (percent(used, memory.total_bytes), "bold")
+    )
+    right = Content.assemble((f"{FREE_GLYPH} free {size(free)}", "$muted"))
+    if not memory.settled:
+        right = Content.assemble(("unsettled ", "$text-warning"), right)
+    return spread(left, right, width) if left.cell_length + right.cell_length < width else left
+
+
+def bar_cells(buckets: Mapping[str, int], width: int) -> dict[str, int]:
+    """How many of `width` cells each bucket gets, by largest remainder; they add up to `width`.
+
+    Every bucket above 0 bytes gets a cell as long as there are enough of them; those that a cell is too much for take
+    it from the largest. Negative sizes (`unattributed` may be) have no cells.
+    """
+    positive = {name: count for name, count in buckets.items() if count > 0}
+    total = sum(positive.values())
+    if width < 1 or not total:
+        return {}
+    exact = {name: count * width / total for name, count in positive.items()}
+    cells = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(positive, key=lambda name: exact[name] - cells[name], reverse=True)
+    for name in by_remainder[: width - sum(cells.values())]:
+        cells[name] += 1
+    for name in sorted(positive, key=lambda name: positive[name], reverse=True):
+        if cells[name] == 0:
+            richest = max(cells, key=lambda other: cells[other])
+            if cells[richest] < 2:
+                break
+            cells[richest] -= 1
+            cells[name] = 1
+    return {name: count for name, count in cells.items() if count}
+
+
+def stacked_bar(buckets: Mapping[str, int], width: int, *, letters: bool) -> Content:
+    """One line of exactly `width` cells, the buckets side by side in their order."""
+    cells = bar_cells(buckets, width)
+    if not cells:
+        return Content.styled(FREE_GLYPH * max(0, width), "$muted")
+    parts: list[tuple[str, str]] = []
+    for name in sorted(cells, key=lambda bucket: BUCKET_ORDER.get(bucket, -1)):
+        count = cells[name]
+        if name == "free":
+            parts.append((FREE_GLYPH * count, "$muted"))
+        elif letters:
+            parts.append((look(name).letter * count, ""))
+        else:
+            parts.append((look(name).letter.ljust(count), look(name).block))
+    return Content.assemble(*parts)
+
+
+def legend_lines(memory: Memory, width: int, height: int) -> list[Content]:
+    """An entry for every bucket that is not 0, then those that cannot be known, flowed into at most `height` lines.
+
+    Where they do not fit, the smallest are left out and counted.
+    """
+    names = sorted(
+        (name for name, count in memory.buckets.items() if count and name != "free"),
+        key=lambda bucket: BUCKET_ORDER.get(bucket, 99),
+    )
+    unknown = [name for name in BUCKET_ORDER if name in memory.reasons and name not in memory.buckets]
+    entries = {name: _legend_entry(name, memory.buckets.get(name)) for name in (*names, *unknown) if name != "free"}
+    left_out = 0
+    while True:
+        more = [Content.styled(f"+{left_out} more", "$muted")] if left_out else []
+        lines = flow([*entries.values(), *more], width)
+        if len(lines) <= max(0, height) or not entries:
+            return lines[: max(0, height)]
+        smallest = min(entries, key=lambda name: abs(memory.buckets.get(name, 0)))
+        del entries[smallest]
+        left_out += 1
+
+
+def _legend_entry(name: str, count: int | None) -> Content:
+    title = BUCKET_BY_ID[name].title if name in BUCKET_BY_ID else clean(name)
+    chip = (look(name).letter, look(name).block)
+    if count is None:
+        return Content.assemble(chip, (f" {title} {NA}", "$muted"))
+    return Content.assemble(chip, f" {title} ", (mib(count), "bold"))
+
+
+def flow(entries: Sequence[Content], width: int) -> list[Content]:
+    """Entries one after another, two cells apart, on as many lines as that takes."""
+    lines: list[list[Content]] = []
+    used = width
+    for entry in entries:
+        if not lines or used + 2 + entry.cell_length > width:
+            lines.append([])
+            used = -2
+        lines[-1].append(entry)
+        used += 2 + entry.cell_length
+    return [Content("  ").join(line) for line in lines]

@@ -1,0 +1,105 @@
+"""The phases, each with its state and what it did to the guide's counter."""
+
+import msgspec
+from textual.content import Content
+
+from ...core.events import PhaseId
+from ...core.phases import PHASE_BY_ID
+from ...core.state import PhaseState, PhaseStatus, RunState
+from ..format import NA, delta_mib
+from .lines import LinesWidget
+
+GLYPHS: dict[PhaseStatus, str] = {"pending": "·", "running": "▶", "done": "✓", "unavailable": "–", "failed": "✗"}
+STYLES: dict[PhaseStatus, str] = {
+    "pending": "$muted",
+    "running": "bold $text-accent",
+    "done": "$text-success",
+    "unavailable": "$muted",
+    "failed": "bold $text-error",
+}
+
+
+class PhasesView(msgspec.Struct, frozen=True):
+    """What the phase list and the phase table show. `t` moves while a phase runs, for its clock."""
+
+    phases: tuple[PhaseState, ...] = RunState().phases
+    selected: PhaseId | None = None
+    t: float | None = None
+
+
+class PhaseList(LinesWidget[PhasesView]):
+    """The phase list panel."""
+
+    BORDER_TITLE = "Phases, Δ allocated MiB"
+
+    def draw(self, view: PhasesView, width: int, height: int) -> list[Content]:
+        """As `render_strip` says."""
+        if height < len(view.phases):
+            return render_strip(view, width)
+        return render_list(view, width, height)
+
+
+def allocated_delta(row: PhaseState) -> int | None:
+    """Δ of the guide's counter, bytes, or null where it is not known."""
+    if row.end is None or row.end.after.allocated is None or row.end.before.allocated is None:
+        return None
+    return row.end.after.allocated - row.end.before.allocated
+
+
+def row_figure(row: PhaseState, t: float | None) -> str:
+    """The figure beside a phase: Δ when done, progress or seconds while it runs, a word where it has neither."""
+    if row.status == "running":
+        if row.progress is not None and row.progress.total:
+            return f"{100 * row.progress.done // row.progress.total} %"
+        return f"{max(0.0, t - row.began):.0f} s" if t is not None and row.began is not None else "…"
+    if row.status == "failed":
+        return "failed"
+    if row.status == "unavailable":
+        return NA
+    if row.status == "pending":
+        return ""
+    return delta_mib(allocated_delta(row))
+
+
+def render_list(view: PhasesView, width: int, height: int) -> list[Content]:
+    """One line a phase: `✓ static cache    +144.0`."""
+    return [_row(row, view, width) for row in view.phases][:height]
+
+
+def _row(row: PhaseState, view: PhasesView, width: int) -> Content:
+    figure = row_figure(row, view.t)
+    marker = "›" if row.id == view.selected else " "
+    name = PHASE_BY_ID[row.id].short
+    style = STYLES[row.status]
+    room = width - 2 - len(figure) - 2
+    if len(name) > room:
+        name = name[: max(0, room - 1)] + "…" if room > 1 else ""
+    text = Content.assemble(
+        (f"{marker}{GLYPHS[row.status]} ", style),
+        (name, "bold" if row.status == "running" else "$muted" if row.status == "pending" else ""),
+        " " * max(1, width - 3 - len(name) - len(figure)),
+        (figure, "bold" if row.status in ("done", "running") else style),
+    )
+    return text.stylize("reverse") if row.id == view.selected else text
+
+
+def render_strip(view: PhasesView, width: int) -> list[Content]:
+    """For a few lines only: all glyphs in a row, and the phase that matters now."""
+    shown = shown_row(view)
+    glyphs = [(GLYPHS[row.status], STYLES[row.status]) for row in view.phases]
+    figure = row_figure(shown, view.t)
+    unit = " MiB" if shown.status == "done" and figure != NA and not figure.endswith("B") else ""
+    done = sum(row.status == "done" for row in view.phases)
+    return [
+        Content.assemble(*glyphs, "  ", (PHASE_BY_ID[shown.id].short, "bold"), f" {figure}{unit}"),
+        Content.styled(f"{done} of {len(view.phases)} phases done", "$muted"),
+    ]
+
+
+def shown_row(view: PhasesView) -> PhaseState:
+    """The selected phase, else the running one, else the last that ended, else the first."""
+    if view.selected is not None:
+        return next(row for row in view.phases if row.id == view.selected)
+    running = [row for row in view.phases if row.status == "running"]
+    ended = [row for row in view.phases if row.status != "pending"]
+    return (running or ended[-1:] or list(view.phases[:1]))[0]

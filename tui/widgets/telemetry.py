@@ -1,0 +1,77 @@
+"""The device as NVML sees it: load, clocks, power, temperature, each optional."""
+
+import msgspec
+from textual.content import Content
+
+from ...core.events import Telemetry
+from ..format import NA, clean, size
+from .lines import LinesWidget
+
+
+class TelemetryView(msgspec.Struct, frozen=True):
+    """What the device panel shows."""
+
+    telemetry: Telemetry | None = None
+    on_cpu: bool = False
+
+
+class TelemetryPane(LinesWidget[TelemetryView]):
+    """The device panel."""
+
+    BORDER_TITLE = "GPU (NVML)"
+
+    def draw(self, view: TelemetryView, width: int, height: int) -> list[Content]:
+        """As `render_telemetry` says."""
+        return render_telemetry(view, width, height)
+
+
+def render_telemetry(view: TelemetryView, width: int, height: int) -> list[Content]:
+    """One fact a line; where NVML gives none of them, why."""
+    telemetry = view.telemetry
+    if telemetry is None:
+        return [Content.styled("no GPU in this run" if view.on_cpu else "no reading yet", "$muted")]
+    rows = [
+        ("load", _with(telemetry.gpu_percent, " %")),
+        ("SM clock", _with(telemetry.sm_mhz, " MHz")),
+        ("mem clock", _with(telemetry.memory_mhz, " MHz")),
+        ("power", _power(telemetry)),
+        ("temperature", _with(telemetry.temperature_c, " °C")),
+        ("used", f"{size(telemetry.used_bytes)}" + (f" ({telemetry.memory_api})" if telemetry.memory_api else "")),
+        ("throttled", NA if telemetry.throttle is None else clean(", ".join(telemetry.throttle)) or "no"),
+        ("PCIe", _pcie(telemetry)),
+        ("processes", _processes(telemetry)),
+    ]
+    lines = [_row(name, value, width) for name, value in rows[:height]]
+    if len(lines) < height and all(value == NA for _, value in rows) and telemetry.reasons:
+        lines.append(Content.styled(clean(next(iter(telemetry.reasons.values()))), "$text-warning"))
+    return lines
+
+
+def _row(name: str, value: str, width: int) -> Content:
+    style = "$muted" if value == NA else "bold $text-warning" if name == "throttled" and value != "no" else "bold"
+    room = max(1, width - len(name) - 1)
+    return Content.assemble((name, "$muted"), " ", (value.rjust(room), style))
+
+
+def _with(value: int | None, unit: str) -> str:
+    return NA if value is None else f"{value:,}{unit}"
+
+
+def _power(telemetry: Telemetry) -> str:
+    if telemetry.power_w is None:
+        return NA
+    limit = f" / {telemetry.power_limit_w:.0f}" if telemetry.power_limit_w is not None else ""
+    return f"{telemetry.power_w:.0f}{limit} W"
+
+
+def _pcie(telemetry: Telemetry) -> str:
+    if telemetry.pcie_gen is None or telemetry.pcie_width is None:
+        return NA
+    return f"gen {telemetry.pcie_gen} ×{telemetry.pcie_width}"
+
+
+def _processes(telemetry: Telemetry) -> str:
+    if telemetry.processes is None:
+        return NA
+    hidden = ", own pid hidden" if telemetry.pid_hidden else ""
+    return f"{len(telemetry.processes)}{hidden}"
