@@ -24,7 +24,7 @@ run: python ## Open cgtop: live with an NVIDIA GPU or ARGS="--device cpu", else 
 
 test: python ## Lint, types and all tests that need no GPU
 	$(SET_UP) $(VENV) test
-	@$(MAKE) --no-print-directory lint type pytest
+	@$(MAKE) --no-print-directory --keep-going lint type pytest
 
 pytest: python
 	$(SET_UP) $(VENV) test

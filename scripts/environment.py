@@ -56,9 +56,11 @@ def main() -> None:
     done = json.loads(stamp.read_text()) if stamp.exists() else {}
     if any(done.get(name) == key for name in INCLUDES[what]):
         return
+    if torch is not None and (site_packages(target) / "torch").exists():
+        shutil.rmtree(target)  # a torch of its own would come before the one to be used
     create(target)
     if torch is None:
-        (site_packages(target) / LINK_NAME).unlink(missing_ok=True)
+        unlink(target)
         install_all(target, what)
     else:
         say(f"using torch {torch.version} (CUDA {torch.cuda}) of {sys.executable}")
@@ -119,6 +121,11 @@ def link(target: Path) -> None:
     (site_packages(target) / LINK_NAME).write_text("\n".join(lines) + "\n")
 
 
+def unlink(target: Path) -> None:
+    """Undo `link`."""
+    (site_packages(target) / LINK_NAME).unlink(missing_ok=True)
+
+
 def install_all(target: Path, what: str) -> None:
     """Everything from the index, at the versions of constraints.txt or at the floors."""
     constraints = ROOT / "constraints.txt"
@@ -137,9 +144,13 @@ def install_missing(target: Path, what: str) -> None:
     wanted = [line for line in requirements(what) if name_of(line) != "torch"]
     if missing := unmet(target, wanted):
         pip(target, "--constraint", str(constraints), *missing)
-    # Without build isolation nothing needs the index where setuptools is there already.
-    have_setuptools = not unmet(target, BUILD_REQUIRES)
-    pip(target, "--no-deps", *(["--no-build-isolation"] if have_setuptools else []), "--editable", str(ROOT))
+    if unmet(target, BUILD_REQUIRES):
+        # An old setuptools that the link shows would come before the one that pip builds with.
+        unlink(target)
+        pip(target, "--no-deps", "--editable", str(ROOT))
+        link(target)
+    else:  # nothing of the index is needed
+        pip(target, "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
 
 
 def requirements(what: str) -> list[str]:
