@@ -47,8 +47,10 @@ class EventSink:
             now = self._clock()
             if isinstance(event, Hello):
                 self._origin = now
-            elif event.t == 0.0:
-                event = msgspec.structs.replace(event, t=round(now - self._origin, 6))
+            if isinstance(event, Decode):
+                event = _rounded(event)
+            if event.t == 0.0 and not isinstance(event, Hello):
+                event = msgspec.structs.replace(event, t=round(now - self._origin, 4))
             slot = _slot(event)
             if slot is not None:
                 if self._pending.pop(self._slots.get(slot, -1), None) is not None:
@@ -92,6 +94,13 @@ class EventSink:
         except OSError:  # the reader is gone
             return False
         return True
+
+
+def _rounded(event: Decode) -> Decode:
+    """Six significant digits: more than a clock can tell, and half the size of a recording."""
+    values = {name: getattr(event, name) for name in event.__struct_fields__ if name != "t"}
+    floats = {name: float(f"{value:.6g}") for name, value in values.items() if isinstance(value, float)}
+    return msgspec.structs.replace(event, **floats)
 
 
 def _slot(event: Event) -> Slot | None:

@@ -1,0 +1,99 @@
+"""Recordings written: the events of a run as JSON Lines on disk, redacted, gzipped where the name ends in ".gz"."""
+
+import contextlib
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from .events import End, Error, Event, PhaseEnd
+from .redaction import Redactor
+from .settings import RunSettings
+
+FLUSH_S = 2.0
+"""At most this much of a run is lost when it is killed."""
+
+_GZIP_WBITS = 31
+
+
+class RecordingError(Exception):
+    """A recording that cannot be written or read; the message is for the person who asked for it."""
+
+
+class RecordingWriter:
+    """Writes events to `path` so that a kill at any time leaves a readable file. An existing file is overwritten.
+
+    Raises `RecordingError` where the file cannot be opened, and once, from whichever method, where it cannot be
+    written (disk full); after that the writer does nothing.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: RunSettings | None = None,
+        *,
+        redactor: Redactor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self._redactor = redactor or Redactor(settings)
+        self._clock = clock
+        self._lines: list[bytes] = []
+        self._flushed_at = clock()
+        self._compressor = zlib.compressobj(9, wbits=_GZIP_WBITS) if path.suffix == ".gz" else None
+        try:
+            self._file: BinaryIO | None = path.open("wb", buffering=0)
+        except OSError as error:
+            raise RecordingError(f"cannot record to {path}: {error.strerror or error}") from error
+
+    def write(self, event: Event) -> None:
+        """Add an event; it is on disk after `FLUSH_S` seconds, or at once where it ends something."""
+        if self._file is None:
+            return
+        self._lines.append(self._redactor.line(event))
+        if isinstance(event, PhaseEnd | Error | End):
+            self.flush()
+        else:
+            self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """Write what waits for longer than `FLUSH_S`; call it now and then while no event comes."""
+        if self._clock() - self._flushed_at >= FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._flushed_at = self._clock()
+        if self._lines:
+            self._lines.append(b"")
+            data, self._lines = b"\n".join(self._lines), []
+            if self._compressor is not None:
+                data = self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+            self._write(data)
+
+    def close(self) -> None:
+        """Write what waits and close the file."""
+        if self._file is not None:
+            self.flush()
+        if self._file is not None:
+            if self._compressor is not None:
+                self._write(self._compressor.flush())
+            self._close_file()
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            return
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError as error:
+            self._close_file()
+            raise RecordingError(f"recording to {self.path} stopped: {error.strerror or error}") from error
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None

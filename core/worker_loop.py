@@ -1,0 +1,197 @@
+"""A worker's pipes as its client sees them: events and output read, commands written, the end of the process seen."""
+
+import contextlib
+import os
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from .event_queue import EventQueue
+from .events import End, Event, Hello, Log, SchemaError
+from .lines import LINE_LIMIT, LineAssembler, TextLines, read_event
+from .worker_process import WorkerProcess
+
+CHUNK = 1 << 18
+PARTIAL_LINE_S = 0.2
+"""A line that was begun and not ended is shown after this."""
+STDERR_KEPT = 60
+"""Lines of standard error that explain a death."""
+POLL_S = 0.25
+"""How often a dead worker is looked for where the system cannot tell."""
+EXIT_GRACE_S = 3.0
+"""For a worker to be gone after its last event or the end of its event pipe."""
+LAST_WORDS_S = 1.0
+"""For reading what a dead worker left in its pipes."""
+
+
+class StreamClock:
+    """Seconds since the worker's `hello` came, before that since the start: as the worker counts."""
+
+    def __init__(self) -> None:
+        self.origin = time.monotonic()
+
+    def __call__(self) -> float:
+        """Now."""
+        return round(time.monotonic() - self.origin, 6)
+
+
+class WorkerLoop:
+    """Reads a worker's three pipes and writes its commands, until it is dead and its pipes are empty."""
+
+    def __init__(
+        self,
+        process: WorkerProcess,
+        queue: EventQueue,
+        clock: StreamClock,
+        wake: socket.socket,
+        take_commands: Callable[[], bytes],
+        close_grace_s: Callable[[], float | None],
+    ) -> None:
+        self.end: End | None = None
+        """The worker's own, given out when it is gone."""
+        self.killed_because = ""
+        self.stderr_tail: deque[str] = deque(maxlen=STDERR_KEPT)
+        self._process = process
+        self._queue = queue
+        self._clock = clock
+        self._wake = wake
+        self._take_commands = take_commands
+        self._close_grace_s = close_grace_s
+        self._unsent = b""
+        self._kill_at: float | None = None
+        self._kill_reason = ""
+        self._closing = False
+        self._event_lines = LineAssembler()
+        self._lines_skipped = 0
+        self._text: dict[Literal["stdout", "stderr"], TextLines] = {"stdout": TextLines(), "stderr": TextLines()}
+        self._readers: dict[int, Callable[[bytes], None]] = {
+            process.event_fd: self._on_events,
+            process.stdout_fd: lambda chunk: self._on_text("stdout", self._text["stdout"].feed(chunk)),
+            process.stderr_fd: lambda chunk: self._on_text("stderr", self._text["stderr"].feed(chunk)),
+        }
+
+    def run(self) -> None:
+        """Returns when the process is dead, not yet reaped."""
+        with selectors.DefaultSelector() as selector:
+            for fd in self._readers:
+                selector.register(fd, selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            if self._process.pidfd is not None:
+                selector.register(self._process.pidfd, selectors.EVENT_READ)
+            while not self._process.has_ended():
+                self._obey()
+                self._send(selector)
+                ready = selector.select(self._patience())
+                for key, _ in ready:
+                    if key.fd in self._readers and not self._read(key.fd):
+                        selector.unregister(key.fd)
+                        if key.fd == self._process.event_fd:
+                            self._expect_exit(EXIT_GRACE_S, "closed its event pipe, went on, and was killed")
+                if not ready:
+                    self._flush_text()
+        self._process.kill()  # what it started may hold its pipes open
+        self._read_last_words()
+
+    def _obey(self) -> None:
+        """Do what the surface and the clock ask for."""
+        with contextlib.suppress(BlockingIOError):
+            self._wake.recv(4096)
+        grace = self._close_grace_s()
+        if grace is not None and not self._closing:
+            self._closing = True
+            self._expect_exit(grace, "")
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at, self.killed_because = None, self._kill_reason
+            self._process.kill()
+
+    def _expect_exit(self, grace_s: float, kill_reason: str) -> None:
+        kill_at = time.monotonic() + grace_s
+        if self._kill_at is None or kill_at < self._kill_at:
+            self._kill_at, self._kill_reason = kill_at, kill_reason
+
+    def _patience(self) -> float | None:
+        """Seconds to wait for something to happen."""
+        waits = [] if self._process.pidfd is not None else [POLL_S]
+        if any(text.pending for text in self._text.values()):
+            waits.append(PARTIAL_LINE_S)
+        if self._kill_at is not None:
+            waits.append(max(0.0, self._kill_at - time.monotonic()))
+        return min(waits, default=None)
+
+    def _send(self, selector: selectors.BaseSelector) -> None:
+        """Write commands as far as the worker takes them; close its standard input when asked to."""
+        fd = self._process.stdin_fd
+        if fd is None:
+            return
+        self._unsent += self._take_commands()
+        if self._unsent:
+            try:
+                self._unsent = self._unsent[os.write(fd, self._unsent) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._unsent = b""
+        registered = fd in selector.get_map()
+        if self._unsent and not self._closing:
+            if not registered:
+                selector.register(fd, selectors.EVENT_WRITE)
+        elif registered:
+            selector.unregister(fd)
+        if self._closing:
+            self._process.close_stdin()
+
+    def _read(self, fd: int) -> bool:
+        """Read once; False at the end of the pipe."""
+        try:
+            chunk = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return True
+        self._readers[fd](chunk)
+        return bool(chunk)
+
+    def _read_last_words(self) -> None:
+        until = time.monotonic() + LAST_WORDS_S
+        for fd, take in self._readers.items():
+            with contextlib.suppress(BlockingIOError):
+                while time.monotonic() < until and (chunk := os.read(fd, CHUNK)):
+                    take(chunk)
+        self._flush_text()
+
+    def _flush_text(self) -> None:
+        for stream, text in self._text.items():
+            self._on_text(stream, text.flush())
+
+    def _on_text(self, stream: Literal["stdout", "stderr"], lines: list[str]) -> None:
+        if stream == "stderr":
+            self.stderr_tail.extend(lines)
+        self._queue.put(*(Log(t=self._clock(), source=stream, text=line) for line in lines))
+
+    def _on_events(self, chunk: bytes) -> None:
+        events: list[Event] = []
+        for line in self._event_lines.feed(chunk):
+            event = self._event(line)
+            if isinstance(event, Hello):
+                self._clock.origin = time.monotonic() - event.t
+            if isinstance(event, End):
+                self.end = self.end or event
+                self._expect_exit(EXIT_GRACE_S, "")
+            elif event is not None:
+                events.append(event)
+        if self._event_lines.skipped > self._lines_skipped:
+            self._lines_skipped = self._event_lines.skipped
+            events.append(self._note(f"an event of more than {LINE_LIMIT >> 20} MiB was left out"))
+        self._queue.put(*events)
+
+    def _event(self, line: bytes) -> Event | None:
+        try:
+            return read_event(line)
+        except SchemaError as error:
+            return self._note(f"an event was left out: {error}")
+        except ValueError as error:
+            return self._note(f"a line from the worker is not an event ({error}): {line[:80]!r}")
+
+    def _note(self, text: str) -> Log:
+        return Log(t=self._clock(), source="client", text=text)
