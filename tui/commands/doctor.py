@@ -3,6 +3,9 @@
 import subprocess
 import sys
 
+from ...core.doctor_report import decode_report
+from ..report.doctor import doctor_sections
+from ..tables import print_report
 from .failures import CommandError
 
 TIMEOUT_S = 120
@@ -20,3 +23,9 @@ def doctor(*, as_json: bool) -> None:
         raise CommandError("the checks could not be run", "\n".join(last))
     if as_json:
         sys.stdout.buffer.write(answer.stdout.strip() + b"\n")
+        return
+    try:
+        found = decode_report(answer.stdout)
+    except ValueError as error:
+        raise CommandError(f"the checks gave no report: {error}") from error
+    print_report(doctor_sections(found), sys.stdout)

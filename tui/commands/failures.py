@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 import typer
@@ -44,7 +44,8 @@ def told(debug: bool) -> Iterator[None]:
         raise
     except BrokenPipeError:
         # The reader is gone, as in `cgtop play FILE | head`; Python must not find that out again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError):  # of a stream that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(Exit.SIGNAL + SIGPIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(Exit.SIGNAL + SIGINT) from None

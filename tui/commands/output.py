@@ -1,14 +1,14 @@
 """What a command writes to standard output: the report, the same in Markdown, or the events as JSON Lines."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from functools import reduce
 
 from ...core.events import Event, encode_event
 from ...core.state import RunState, fold
-from ..report import Origin, report
-from .failures import CommandError, Exit
+from ..report import Origin, mark, report
+from .failures import CommandError, Exit, tell
 
 
 class Format(Enum):
@@ -45,10 +45,12 @@ def write_report(state: RunState, origin: Origin, form: Format) -> None:
         print_report(made, sys.stdout)
 
 
-def write_recorded(events: Iterable[Event], form: Format) -> None:
-    """A recording, as `phases` would have written it, marked as recorded."""
+def write_recorded(events: Sequence[Event], form: Format) -> None:
+    """A recording, as `phases` would have written it, marked as recorded: of lines, on standard error."""
+    origin, state = Origin(recorded=True), reduce(fold, events, RunState())
     if form is Format.JSON:
+        tell(mark(state.hello, origin))
         for event in events:
             write_line(event)
     else:
-        write_report(reduce(fold, events, RunState()), Origin(recorded=True), form)
+        write_report(state, origin, form)

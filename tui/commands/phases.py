@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from ...core.events import Event
+from ...core.recorder import RecordingError, RecordingWriter
 from ...core.settings import RunSettings
 from ..report import Origin
 from .failures import CommandError, Exit, tell
@@ -45,7 +47,7 @@ def measure(settings: RunSettings, record: Path | None, form: Format) -> Outcome
     if sys.stderr.isatty():
         progress = ProgressLines(sys.stderr, rewrites=os.environ.get("TERM", "dumb") != "dumb")
         sinks.append(progress)
-    recording = Recording(record) if record is not None else None
+    recording = Recording(record, settings) if record is not None else None
     if recording is not None:
         sinks.append(recording)
     try:
@@ -67,31 +69,30 @@ def start_engine(settings: RunSettings) -> Engine:
 class Recording:
     """A sink that keeps the run in a file. A file that cannot be written is told of once; the run goes on."""
 
-    def __init__(self, path: Path) -> None:
-        from ...core.recording import RecordingWriter
-
-        self._path = path
+    def __init__(self, path: Path, settings: RunSettings) -> None:
         self._writer: RecordingWriter | None = None
-        self._try(lambda: setattr(self, "_writer", RecordingWriter(path)))
+        with self._told():
+            self._writer = RecordingWriter(path, settings)
 
     def __call__(self, event: Event) -> None:
         """Write one event."""
-        writer = self._writer
-        if writer is not None:
-            self._try(lambda: writer.write(event))
+        if self._writer is not None:
+            with self._told():
+                self._writer.write(event)
 
     def close(self) -> None:
         """Finish the file."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            self._try(writer.close)
+        if self._writer is not None:
+            with self._told():
+                self._writer.close()
 
-    def _try(self, action: Callable[[], object]) -> None:
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            action()
-        except OSError as error:
+            yield
+        except RecordingError as error:
             self._writer = None
-            tell(f"the run is not recorded any further: {self._path}: {error.strerror or error}")
+            tell(f"{error}; the run goes on")
 
 
 def _tell_trouble(outcome: Outcome) -> None:

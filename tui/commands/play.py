@@ -4,7 +4,10 @@ from pathlib import Path
 
 import typer
 
-from .failures import CommandError, Exit
+from ...core.playback import Player
+from ...core.recording import Recording, RecordingError, open_recording
+from ...core.sources import RecordedSource
+from .failures import CommandError, tell
 from .output import Format, write_recorded
 
 
@@ -18,31 +21,26 @@ def play(path: Path, form: Format, *, on_screen: bool, speed: float, refresh_hz:
 
 def print_recording(path: Path, form: Format) -> None:
     """What `phases` would have written of this run, marked as recorded."""
-    from ...core.recording import RecordingError, open_recording
-
-    try:
-        recording = open_recording(path)
-    except (RecordingError, OSError) as error:
-        raise unreadable(path, error) from error
-    write_recorded(recording.events, form)
+    write_recorded(opened(path).events, form)
 
 
 def play_on_screen(path: Path, *, refresh_hz: float, speed: float = 1.0) -> None:
     """Play a recording. Raises `typer.Exit` where the screen was left by a signal."""
-    from ...core.recording import RecordingError, open_recording
-    from ...core.sources import RecordedSource
-
-    try:
-        source = RecordedSource(open_recording(path), speed=speed)
-    except (RecordingError, OSError) as error:
-        raise unreadable(path, error) from error
+    source = RecordedSource(Player(opened(path), speed=speed))
     from ..app import run_app
 
     if code := run_app(source, refresh_hz=refresh_hz):
         raise typer.Exit(code)
 
 
-def unreadable(path: Path, error: Exception) -> CommandError:
-    """The failure of a file that cannot be played."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return CommandError(f"{path}: {reason}", "cgtop phases --record FILE makes a recording", Exit.RUN_FAILED)
+def opened(path: Path) -> Recording:
+    """A recording; what of it could not be read is told. Raises `CommandError` for a file that is none."""
+    try:
+        recording = open_recording(path)
+    except RecordingError as error:
+        raise CommandError(str(error), "cgtop phases --record FILE makes a recording") from error
+    if recording.truncated:
+        tell(f"{path}: breaks off, as a recording does whose run was killed")
+    if recording.skipped:
+        tell(f"{path}: {recording.skipped:,} lines could not be read and are left out")
+    return recording

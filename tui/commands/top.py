@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from ...core.settings import RunSettings
-from .failures import tell
+from ...core.sources import LiveSource, bundled_recording
+from .failures import CommandError, Exit, tell
 from .gpu import nvidia_gpu, torch_installed
 from .options import RunOptions
 from .output import Format
@@ -48,19 +49,19 @@ def why_recorded(settings: RunSettings) -> str | None:
 
 
 def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refresh_hz: float) -> None:
-    from ...core.sources import bundled_recording
-
+    path = bundled_recording()
+    if path is None:
+        raise CommandError(f"{why}; and no recorded run comes with this installation", GO_LIVE, Exit.NO_DEVICE)
     not_kept = "\n--record keeps live runs only: nothing is recorded" if run.record is not None else ""
     tell("this is a recorded run of another machine's GPU", f"{why}\n{GO_LIVE}{not_kept}")
     if headless:
-        print_recording(bundled_recording(), form)
+        print_recording(path, form)
     else:
-        play_on_screen(bundled_recording(), refresh_hz=refresh_hz)
+        play_on_screen(path, refresh_hz=refresh_hz)
 
 
 def _live_screen(settings: RunSettings, record: Path | None, refresh_hz: float) -> None:
-    from ...core.sources import LiveSource
     from ..app import run_app
 
-    if code := run_app(LiveSource(settings, record=record), refresh_hz=refresh_hz):
+    if code := run_app(LiveSource(settings, record), refresh_hz=refresh_hz):
         raise typer.Exit(code)
