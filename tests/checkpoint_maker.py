@@ -20,7 +20,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([END_OF_TEXT])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)  # type: ignore[no-untyped-call]
 
 
 def small_qwen3(**changes: object) -> Qwen3Config:
@@ -36,7 +36,7 @@ def small_qwen3(**changes: object) -> Qwen3Config:
         "max_position_embeddings": 512,
         "tie_word_embeddings": True,
     }
-    return Qwen3Config(**(fields | changes))
+    return Qwen3Config.from_dict(fields | changes)
 
 
 def make_model(config: PreTrainedConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -44,7 +44,8 @@ def make_model(config: PreTrainedConfig, *, seed: int = 0, dtype: torch.dtype = 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
-    return model.train(mode=False)
+    model.train(mode=False)
+    return model
 
 
 def write_checkpoint(
@@ -59,7 +60,7 @@ def write_checkpoint(
     """Write a checkpoint into `folder` and give the model that was written. `shard_size` as in "20KB" makes shards."""
     model = make_model(config or small_qwen3(), seed=seed, dtype=dtype)
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         if shard_size is None:
             model.save_pretrained(folder)
@@ -67,7 +68,7 @@ def write_checkpoint(
             model.save_pretrained(folder, max_shard_size=shard_size)
     finally:
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     if tokenizer:
         make_tokenizer().save_pretrained(folder)
     return model

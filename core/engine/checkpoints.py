@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers import PreTrainedTokenizerBase as Tokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -49,12 +56,11 @@ def describe(source: str, *, trust_remote_code: bool) -> Checkpoint:
         state = "is a file, not a checkpoint folder" if folder.exists() else "does not exist"
         raise _broken(f"The checkpoint folder {folder.name} {state}", f"Check the path. {PRESETS_HINT}")
     name = folder.resolve().name if is_folder else source
-    with _explained(name):
+    with _explained(name, source):
         config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code)
     if getattr(config, "quantization_config", None) is not None:
         raise _broken(f"{name} has quantised weights", "cgtop measures bf16, fp16 and fp32 weights: use those.")
-    if getattr(config, "is_encoder_decoder", False):
-        raise _broken(f"{name} is an encoder-decoder model", "cgtop decodes causal language models only.")
+    _check_class(name, config)
     tokenizer = None
     if not is_folder or any((folder / file).is_file() for file in TOKENIZER_FILES):
         tokenizer = _tokenizer(source, trust_remote_code)
@@ -64,20 +70,14 @@ def describe(source: str, *, trust_remote_code: bool) -> Checkpoint:
 def skeleton(checkpoint: Checkpoint, *, dtype: torch.dtype, attention: str) -> PreTrainedModel:
     """The model without memory (meta tensors), to count what loading will need.
 
-    Raises `EngineError` for a class that is no causal language model, or an attention that it does not have.
+    Raises `EngineError` for a configuration that makes no model, or an attention that the model does not have.
     """
-    with _explained(checkpoint.name), torch.device("meta"):
+    with _explained(checkpoint.name, checkpoint.source), torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             checkpoint.config,
             dtype=dtype,
             attn_implementation=attention,
             trust_remote_code=checkpoint.trust_remote_code,
-        )
-    written_by = list(checkpoint.config.architectures or ())
-    if written_by and type(model).__name__ not in written_by and not any(a.endswith(CAUSAL_LM) for a in written_by):
-        raise _broken(
-            f"{checkpoint.name} holds a {written_by[0]}, which is no causal language model",
-            "Choose a checkpoint of a …ForCausalLM class.",
         )
     return model
 
@@ -91,7 +91,8 @@ def load_weights(
     package, and works from threads of its own. Raises `EngineError` as `describe` does, and for missing weights.
     """
     total = parameter_bytes(skeleton(checkpoint, dtype=dtype, attention=attention))
-    with _explained(checkpoint.name), _counting(Reporter(progress, total, "reading weights"), total):
+    counting = _counting(Reporter(progress, total, "reading weights"), total)
+    with _explained(checkpoint.name, checkpoint.source), counting:
         loaded = AutoModelForCausalLM.from_pretrained(
             checkpoint.source,
             config=checkpoint.config,
@@ -136,6 +137,19 @@ def check_folder(folder: Path) -> None:
             raise _broken(f"{folder.name} is half-written: {name} {problem}", again)
     if not files and not any(folder.glob("*.bin")):
         raise _broken(f"{folder.name} has no weights (*.safetensors)", again)
+
+
+def _check_class(name: str, config: PreTrainedConfig) -> None:
+    only = "cgtop decodes causal language models only."
+    if getattr(config, "is_encoder_decoder", False):
+        raise _broken(f"{name} is an encoder-decoder model", only)
+    if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+        return
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise _broken(f"{name} is no causal language model ({config.model_type})", only)
+    written_as = list(config.architectures or ())
+    if written_as and not any(architecture.endswith(CAUSAL_LM) for architecture in written_as):
+        raise _broken(f"{name} holds a {written_as[0]}, which is no causal language model", only)
 
 
 def _shards(index: Path) -> list[str]:
@@ -210,18 +224,20 @@ def _each(items: list[object], reporter: Reporter, total: int) -> Iterator[objec
 
 
 @contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn what the libraries raise over a checkpoint into an `EngineError`; running out of memory passes through."""
+def _explained(name: str, source: str) -> Iterator[None]:
+    """Turn what the libraries raise over a checkpoint into an `EngineError`; running out of memory passes through.
+
+    A folder's path in their messages becomes its name: recordings carry no paths.
+    """
     try:
         yield
     except (EngineError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:
-        raise _explanation(name, error) from error
+        raise _explanation(name, error, str(error).replace(source, name)) from error
 
 
-def _explanation(name: str, error: Exception) -> EngineError:
-    text = str(error)
+def _explanation(name: str, error: Exception, text: str) -> EngineError:
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)[:200]
     if "trust_remote_code" in text:
         return EngineError(
@@ -239,8 +255,6 @@ def _explanation(name: str, error: Exception) -> EngineError:
         return _broken(f"There is no checkpoint {name}", f"Neither a folder nor a hub id. {PRESETS_HINT}")
     if "does not recognize this architecture" in text or "Unrecognized model" in text:
         return _broken(f"{name} is of a class that this transformers does not know", "Update transformers. " + first)
-    if "Unrecognized configuration class" in text:
-        return _broken(f"{name} is no causal language model", "cgtop decodes causal language models only.")
     if "attn_implementation" in text or "does not support an attention" in text or "scaled_dot_product" in text:
         return EngineError("settings", f"{name} does not have the attention asked for", first)
     return _broken(f"{name} cannot be loaded: {first}", "Download or save the checkpoint again.")

@@ -218,10 +218,10 @@ def _checkpoint_plan(source: str, settings: RunSettings, device: DeviceInfo) -> 
         )
     own = getattr(checkpoint.config, "dtype", None)
     dtype = _dtype(settings, device, str(own).removeprefix("torch."))
-    skeleton = checkpoints.skeleton(checkpoint, dtype=_torch_dtype(dtype), attention=settings.attention)
     config = checkpoint.config.get_text_config(decoder=True)
     _check_positions(checkpoint.name, getattr(config, "max_position_embeddings", None), settings)
     kv = _kv_shape(checkpoint.name, config)
+    skeleton = checkpoints.skeleton(checkpoint, dtype=_torch_dtype(dtype), attention=settings.attention)
     info = ModelInfo(
         name=checkpoint.name,
         source="checkpoint",

@@ -48,7 +48,7 @@ def build(
     reporter = Reporter(progress, parameter_bytes(model), "random weights")
 
     def fill(module: torch.nn.Module, size: int) -> None:
-        model._init_weights(module)
+        model._init_weights(module)  # type: ignore[no-untyped-call]
         reporter.add(size)
 
     cuda_devices = [device.index or 0] if device.type == "cuda" else []
