@@ -87,7 +87,7 @@ def _entries(value: str) -> list[str | int]:
     for part in parts:
         if uuids != part.startswith(_UUID_PREFIXES):
             break
-        number = re.match(r"\+?[0-9]+", part)  # As strtoul reads it: "1gpu" is 1, "-1" ends the list.
+        number = re.match(r"\+?[0-9]{1,9}", part)  # As strtoul reads it: "1gpu" is 1, "-1" ends the list.
         if uuids:
             entries.append(part)
         elif number:

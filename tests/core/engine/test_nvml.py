@@ -7,6 +7,8 @@ import warnings
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cgtop.core.engine.nvml import Nvml, open_nvml
 from cgtop.core.engine.nvml_card import Card, throttle_names
@@ -170,6 +172,26 @@ def test_a_mig_instance_has_the_capability_of_its_gpu() -> None:
     gpu = replace(A, mig=[FakeCard("MIG-0123abcd")])
     environ = {"CUDA_VISIBLE_DEVICES": "MIG-0123abcd"}
     assert open_nvml(NoCapability(gpu), environ).match(0).capability() == (9, 0)
+
+
+@given(
+    visible=st.none() | st.text(max_size=20) | st.text("01 ,-GPUMIaf7b", max_size=30),
+    index=st.integers(0, 4),
+    cards=st.lists(st.sampled_from([A, B, FakeCard("GPU-af7b9999", (1, 2, 0))]), unique=True),
+    order=st.sampled_from(["", "FASTEST_FIRST", "PCI_BUS_ID"]),
+)
+def test_whatever_the_environment_holds_there_is_one_card_or_a_reason(
+    visible: str | None, index: int, cards: list[FakeCard], order: str
+) -> None:
+    environ = {"CUDA_DEVICE_ORDER": order} | ({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+    match = open_nvml(FakeNvml(*cards), environ).match(index)
+    if match.card is None:
+        assert match.reason
+        assert match.by is None
+    else:
+        assert match.candidates == (match.card,)
+        assert match.visible
+    assert match.by != "pci" or order == "PCI_BUS_ID"
 
 
 def test_pci_ids() -> None:
