@@ -2,27 +2,35 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from ..core.commands import Pause, Resume, RunAll, RunPhase, SetMode
+from ..core.commands import Command, Pause, Resume, RunAll, RunPhase, SetMode
+from ..core.sources import RecordedSource, Source
 from ..core.state import RunState
-from .keys import APP_BINDINGS, MAIN_BINDINGS, Facts, mode_of, refusal
+from .keys import APP_BINDINGS, RUN_BINDINGS, Facts, mode_of, refusal
 from .leaving import ExitSignals
 from .screens.main import MainScreen
 from .screens.modal import AskScreen, LogScreen, TextScreen
 from .screens.texts import error_lines, help_lines, log_lines, phase_lines
-from .source import Recorded, Restartable, Source
 from .widgets.buckets import theme_variables
-from .widgets.title import Playback
+from .widgets.title import Playback, playback_of
 
 REFRESH_HZ_MAX = 10.0
 REFRESH_RATES = (1.0, 2.0, 5.0, 10.0)
 NOTICE_S = 6.0
+
+
+@runtime_checkable
+class Restartable(Source, Protocol):
+    """A live source."""
+
+    def restart(self) -> None:
+        """A new worker, from nothing."""
 
 
 def run_app(source: Source, *, refresh_hz: float = REFRESH_HZ_MAX, theme: str | None = None) -> int:
@@ -40,7 +48,7 @@ class CgtopApp(App[None]):
 
     CSS_PATH = "styles/cgtop.tcss"
     TITLE = "cgtop"
-    BINDINGS: ClassVar[list[BindingType]] = [*APP_BINDINGS]
+    BINDINGS: ClassVar[list[BindingType]] = [*RUN_BINDINGS, *APP_BINDINGS]
 
     def __init__(self, source: Source, *, refresh_hz: float = REFRESH_HZ_MAX, theme: str | None = None) -> None:
         super().__init__()
@@ -78,7 +86,7 @@ class CgtopApp(App[None]):
     def tick(self) -> None:
         """Poll once, and show what is new."""
         state = self.source.poll()
-        playback = self.source.playback() if isinstance(self.source, Recorded) else None
+        playback = playback_of(self.source.player) if isinstance(self.source, RecordedSource) else None
         if state is self.state and playback == self._playback:
             return
         refused = state.status if state.status is not self.state.status else None
@@ -109,50 +117,55 @@ class CgtopApp(App[None]):
             self.notice(why, bad=True)
         return why is None
 
+    def _send(self, command: Command) -> None:
+        if not self.source.send(command):
+            self.notice("nobody took it: the worker is not there (yet)", bad=True)
+
     # ------------------------------------------------------------------------------------------------- the run
 
     def action_next_phase(self) -> None:
         """The next phase: run live, gone to in a recording."""
         if not self._can("next_phase"):
             return
-        if isinstance(self.source, Recorded):
-            self.source.next_phase()
+        if isinstance(self.source, RecordedSource):
+            self.source.player.next_phase()
             self.tick()
         else:
-            self.source.send(RunPhase())
+            self._send(RunPhase())
 
     def action_run_all(self) -> None:
         """All phases that are left; a recording plays on."""
         if not self._can("run_all"):
             return
-        if isinstance(self.source, Recorded):
-            self.source.play()
-            self.notice("playing")
+        if isinstance(self.source, RecordedSource):
+            self.source.player.play()
+            self.tick()
         else:
-            self.source.send(RunAll())
+            self._send(RunAll())
 
     def action_mode(self, mode: str) -> None:
         """Decode in a mode."""
         action = f"mode('{mode}')"
         if self._can(action):
-            self.source.send(SetMode(mode=mode_of(action)))
+            self._send(SetMode(mode=mode_of(action)))
 
     def action_pause(self) -> None:
         """Pause or go on."""
         if not self._can("pause"):
             return
-        if isinstance(self.source, Recorded):
-            self.source.toggle()
+        if isinstance(self.source, RecordedSource):
+            player = self.source.player
+            player.pause() if player.playing else player.play()
             self.tick()
         else:
             paused = self.state.status is not None and self.state.status.state == "paused"
-            self.source.send(Resume() if paused else Pause())
+            self._send(Resume() if paused else Pause())
 
     def action_restart(self) -> None:
         """Start anew, after asking; a recording starts over without."""
-        if isinstance(self.source, Recorded):
-            self.source.seek(0.0)
-            self.notice("from the start")
+        if isinstance(self.source, RecordedSource):
+            self.source.player.seek(0.0)
+            self.tick()
             return
 
         def answered(answer: bool | None) -> None:
@@ -167,8 +180,8 @@ class CgtopApp(App[None]):
 
     def action_seek(self, seconds: int) -> None:
         """Some seconds on or back in a recording."""
-        if self._can("seek") and isinstance(self.source, Recorded):
-            self.source.seek(self.source.playback().position + seconds)
+        if self._can("seek") and isinstance(self.source, RecordedSource):
+            self.source.player.seek(self.source.player.position + seconds)
             self.tick()
 
     # ---------------------------------------------------------------------------------------------- the screen
@@ -199,7 +212,7 @@ class CgtopApp(App[None]):
 
     def action_help(self) -> None:
         """The help, made from the bindings."""
-        bindings = [binding for _, binding in (*self.main._bindings, *self._bindings)]
+        bindings = [active.binding for active in self.active_bindings.values() if active.node is self]
         self.push_screen(TextScreen("Keys", help_lines(bindings), keys="question_mark,h,f1"))
 
     def action_save(self) -> None:
@@ -227,7 +240,7 @@ class CgtopApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key's action in the palette too."""
         yield from super().get_system_commands(screen)
-        for binding in Binding.make_bindings(MAIN_BINDINGS):
+        for binding in Binding.make_bindings(RUN_BINDINGS):
             if binding.tooltip:
                 yield SystemCommand(
                     binding.description.capitalize(), binding.tooltip, lambda action=binding.action: self._act(action)

@@ -1,4 +1,4 @@
-"""The keys of the main screen, and why one cannot act now: a pure function of what is known of the run."""
+"""The keys, and why one cannot act now: a pure function of what is known of the run."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ SourceKind = Literal["live", "recorded"]
 MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
 """The phase without which a mode cannot decode."""
 
-MAIN_BINDINGS: list[Binding] = [
+RUN_BINDINGS: list[Binding] = [
     Binding("n", "next_phase", "next", id="cgtop.next", tooltip="Run the next phase; in a recording, go to it"),
     Binding("r", "run_all", "run all", id="cgtop.run_all", tooltip="Run all phases that are left, up to replay"),
     Binding("e", "mode('eager')", "eager", id="cgtop.eager", tooltip="Decode eagerly on the StaticCache"),

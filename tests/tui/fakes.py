@@ -1,11 +1,14 @@
 """A source for tests of the screen: it shows the states that a test gives it, and keeps what it was asked for."""
 
 from collections.abc import Iterable
+from typing import Literal
 
 from cgtop.core.commands import Command
 from cgtop.core.events import Event
+from cgtop.core.playback import Player
+from cgtop.core.recording import Recording
+from cgtop.core.sources import RecordedSource
 from cgtop.core.state import RunState, fold
-from cgtop.tui.widgets.title import Playback
 from tests.sample import sample_run
 
 
@@ -33,19 +36,23 @@ def _ends(event: Event) -> bool:
 class FakeLive:
     """A live source."""
 
-    kind = "live"
-
     def __init__(self, state: RunState | None = None) -> None:
         self.state = state if state is not None else RunState()
         self.sent: list[Command] = []
         self.closed = False
         self.restarts = 0
+        self.takes = True
+
+    @property
+    def kind(self) -> Literal["live", "recorded"]:
+        return "live"
 
     def poll(self) -> RunState:
         return self.state
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Command) -> bool:
         self.sent.append(command)
+        return self.takes
 
     def close(self) -> None:
         self.closed = True
@@ -55,40 +62,24 @@ class FakeLive:
         self.state = RunState()
 
 
-class FakeRecorded:
-    """A recording of the sample run."""
+class FakeClock:
+    """A clock that a test moves."""
 
-    kind = "recorded"
+    def __init__(self) -> None:
+        self.now = 0.0
 
-    def __init__(self, state: RunState | None = None) -> None:
-        self.state = state if state is not None else RunState()
-        self.calls: list[str] = []
-        self.position = 10.0
-        self.playing = True
+    def __call__(self) -> float:
+        return self.now
 
-    def poll(self) -> RunState:
-        return self.state
 
-    def send(self, command: Command) -> None:
-        raise AssertionError(f"a recording was sent {command}")
+class FakeRecorded(RecordedSource):
+    """A recording of the sample run, played by a real player on a clock of its own, from `position` seconds."""
+
+    def __init__(self, position: float = 0.0, *, playing: bool = True) -> None:
+        self.clock = FakeClock()
+        super().__init__(Player(Recording(sample_run()), self.clock, playing=playing))
+        self.player.seek(position)
+        self.closed = False
 
     def close(self) -> None:
-        self.calls.append("close")
-
-    def playback(self) -> Playback:
-        return Playback(position=self.position, duration=100.0, playing=self.playing)
-
-    def play(self) -> None:
-        self.calls.append("play")
-        self.playing = True
-
-    def toggle(self) -> None:
-        self.calls.append("toggle")
-        self.playing = not self.playing
-
-    def seek(self, position: float) -> None:
-        self.calls.append(f"seek {position:g}")
-        self.position = position
-
-    def next_phase(self) -> None:
-        self.calls.append("next_phase")
+        self.closed = True

@@ -1,10 +1,8 @@
 """The main screen: all panels of a run, laid out by CSS, each shown its slice of the state."""
 
-from typing import ClassVar
-
 import msgspec
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.timer import Timer
@@ -12,7 +10,7 @@ from textual.timer import Timer
 from ...core.events import Error, PhaseId
 from ...core.phases import PHASE_IDS
 from ...core.state import RunState
-from ..keys import MAIN_BINDINGS, Facts, SourceKind, refusal
+from ..keys import Facts, SourceKind, refusal
 from ..widgets.decode_gauge import DecodeGauge, DecodeView
 from ..widgets.error_panel import ErrorPanel, ErrorView
 from ..widgets.explanation import Explanation, ExplanationView
@@ -44,7 +42,6 @@ HEIGHTS: list[tuple[int, str]] = [
 class MainScreen(Screen[None]):
     """The one view of a run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*MAIN_BINDINGS]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 

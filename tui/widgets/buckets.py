@@ -22,7 +22,7 @@ class Look(msgspec.Struct, frozen=True):
     @property
     def block(self) -> str:
         """The bucket's letter on the bucket's colour, readable on it."""
-        return f"bold $bucket-ink on ${self.variable}"
+        return f"$bucket-ink on ${self.variable}"
 
 
 _LOOKS: tuple[tuple[str, str, str, str, str], ...] = (

@@ -72,9 +72,9 @@ def _now_line(view: DecodeView, decode: Decode, width: int) -> Content:
 
 
 def sparkline(speeds: Sequence[SpeedPoint], width: int) -> Content:
-    """The last `width` speeds as blocks of eight heights, from 0 to the highest of them, coloured by mode."""
+    """The last `width` speeds as blocks of eight heights, coloured by mode; the highest of all `speeds` is full."""
     points = speeds[-width:] if width > 0 else ()
-    top = max((point.tok_s for point in points), default=0.0)
+    top = max((point.tok_s for point in speeds), default=0.0)
     if top <= 0:
         return Content("")
     return Content.assemble(

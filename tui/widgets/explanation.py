@@ -43,9 +43,8 @@ def render_explanation(view: ExplanationView, width: int, height: int) -> list[C
     reference = Content.assemble(("Guide: ", "bold $text-secondary"), guide)
     why = Content.assemble(("Why: ", "bold"), phase.why)
     look = Content.assemble(("Look at: ", "bold"), phase.look)
-    if height >= 5:
-        return wrapped([title, why, look, *_if(figures, run), *_if(guide, reference)], width, height)
-    return wrapped([Content(" ").join([title, *_if(figures, run), *_if(guide, reference), why, look])], width, height)
+    paragraphs = [title, *_if(figures, run), *_if(guide, reference), why, look]
+    return wrapped(paragraphs if height >= 6 else [Content(" ").join(paragraphs)], width, height)
 
 
 def _if(text: str, content: Content) -> list[Content]:
@@ -68,7 +67,7 @@ def this_run(view: ExplanationView) -> str:
     if row.status in ("unavailable", "failed"):
         return clean(end.reason) if end is not None and end.reason else row.status
     if end is None:
-        return "running." if row.status == "running" else ""
+        return ""
     known = {name: change for name in DELTA_ORDER if (change := counter_delta(end, name)) is not None}
     deltas = ", ".join(f"{name} {delta(change)}" for name, change in known.items())
     if known and not any(known.values()):

@@ -30,7 +30,7 @@ class PhasesView(msgspec.Struct, frozen=True):
 class PhaseList(LinesWidget[PhasesView]):
     """The phase list panel."""
 
-    BORDER_TITLE = "Phases, Δ allocated MiB"
+    BORDER_TITLE = "Phases, Δ MiB"
 
     def draw(self, view: PhasesView, width: int, height: int) -> list[Content]:
         """As `render_strip` says."""
@@ -68,16 +68,15 @@ def render_list(view: PhasesView, width: int, height: int) -> list[Content]:
 
 def _row(row: PhaseState, view: PhasesView, width: int) -> Content:
     figure = row_figure(row, view.t)
-    marker = "›" if row.id == view.selected else " "
     name = PHASE_BY_ID[row.id].short
     style = STYLES[row.status]
-    room = width - 2 - len(figure) - 2
+    room = width - 3 - len(figure)
     if len(name) > room:
         name = name[: max(0, room - 1)] + "…" if room > 1 else ""
     text = Content.assemble(
-        (f"{marker}{GLYPHS[row.status]} ", style),
+        (f"{GLYPHS[row.status]} ", style),
         (name, "bold" if row.status == "running" else "$muted" if row.status == "pending" else ""),
-        " " * max(1, width - 3 - len(name) - len(figure)),
+        " " * max(1, width - 2 - len(name) - len(figure)),
         (figure, "bold" if row.status in ("done", "running") else style),
     )
     return text.stylize("reverse") if row.id == view.selected else text

@@ -35,10 +35,13 @@ def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
     if height == 1:
         return [_one_line(view, width)]
     lines = [_count(view), _eager(view, short=width < 28), verdict]
+    if width >= 40:
+        lines[:2] = [Content("  ").join(lines[:2])]
     if view.addresses is not None:
         moved = view.addresses.moved
         style = "bold $text-error" if moved else "$muted"
-        lines.append(Content.styled(f"{count(len(view.addresses.fixed))} fixed addresses, {count(moved)} moved", style))
+        which = "addresses" if width < 30 else "fixed addresses"
+        lines.append(Content.styled(f"{count(len(view.addresses.fixed))} {which}, {count(moved)} moved", style))
     elif view.verification is None and view.no_capture:
         lines[-1] = Content.styled(view.no_capture, "$muted")
     return lines[:height]

@@ -4,6 +4,7 @@ import msgspec
 from textual.content import Content
 
 from ...core.events import Decode, Hello
+from ...core.playback import Player
 from ...core.state import RunState
 from ..format import clean, clock, count, tok_s
 from .lines import LinesWidget, spread
@@ -17,6 +18,17 @@ class Playback(msgspec.Struct, frozen=True):
     duration: float
     playing: bool
     speed: float = 1.0
+
+
+def playback_of(player: Player) -> Playback:
+    """The player's place now."""
+    return Playback(
+        # Tenths of a second: what is shown changes no more often than that.
+        position=round(player.position, 1),
+        duration=player.duration,
+        playing=player.playing,
+        speed=player.speed,
+    )
 
 
 class TitleView(msgspec.Struct, frozen=True):
@@ -89,9 +101,9 @@ def render_title(view: TitleView, width: int) -> list[Content]:
         "alloc conf " + clean(hello.allocator_config) if hello.allocator_config else "",
     ]
     room = width - badge.cell_length - len(name[0]) - 1
-    for dropped in (None, 4, 1, 2, 3):
-        if dropped is not None:
-            facts[dropped] = ""
+    shorter = ((0, facts[0]), (4, ""), (1, ""), (2, ""), (3, clean(hello.model.name) if hello.model else ""), (3, ""))
+    for index, replacement in shorter:
+        facts[index] = replacement
         text = " · ".join(fact for fact in facts if fact)
         if len(text) <= room:
             break
