@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from cgtop.core.commands import Pause, Quit, RunAll, RunPhase
+from cgtop.core.commands import Quit, RunAll, RunPhase
 from cgtop.core.engine.inbox import CommandQueue
 from cgtop.core.events import Event, Log, PhaseBegin, PhaseEnd, Status, Tokens
 from cgtop.core.phases import PHASE_IDS
@@ -114,6 +114,15 @@ def burst(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
     return 0
 
 
+def endless(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
+    """Bursts of 10,000 events, one after the other, looking at its commands between them."""
+    emit(hello())
+    while not isinstance(commands.get_nowait(), Quit):
+        for index in range(10_000):
+            emit(Tokens(mode="graph", ids=(index,)))
+    return 0
+
+
 def bad_lines(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
     """Writes to the event pipe what is no event."""
     emit(hello())
@@ -150,8 +159,9 @@ def leaves_a_child(settings: RunSettings, commands: CommandQueue, emit: Emit) ->
     os._exit(9)
 
 
-def ignores_commands(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
-    emit(hello())
-    while True:
-        if isinstance(commands.get(), Pause):
-            emit(Status(state="paused"))
+def environment(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
+    names = sorted(name for name in sys.modules if name in ("torch", "transformers"))
+    wanted = ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS", "TOKENIZERS_PARALLELISM")
+    values = [f"{name}={os.environ.get(name)}" for name in wanted]
+    emit(Log(source="engine", text=" ".join(values + names)))
+    return 0
