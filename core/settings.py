@@ -32,7 +32,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_cache_len: int = 1024
     warmup: int = 3
     mode: Mode = "graph"
-    """The decode mode that the replay phase starts in."""
+    """The decode mode that goes on after the replay phase has been measured."""
     tokens: int = 512
     """Steps over which the replay phase is measured; decoding goes on after them until told to stop."""
     verify_steps: int = 64

@@ -94,8 +94,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_phase(self) -> PhaseState | None:
-        """The first phase that has not been run."""
-        return next((row for row in self.phases if row.status == "pending"), None)
+        """The first phase that has not ended well; a failed one may be tried again."""
+        return next((row for row in self.phases if row.status in ("pending", "failed")), None)
 
     @property
     def shown_phase(self) -> PhaseState | None:

@@ -1,0 +1,186 @@
+"""Is a replay the same computation as an eager step? Measured on the same StaticCache, under the same tokens.
+
+Whole runs are compared, not single steps: a graph that writes wrong KV would otherwise be forgiven by the eager step
+that follows. The first eager run chooses its tokens greedily; every later run is fed those. Eager runs are also
+compared with each other, because some kernels do not repeat themselves to the bit (split-K reductions, for one).
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from ..events import Verdict, Verification
+from .steps import StaticDecode
+
+MORE_EAGER_RUNS = 2
+"""Taken when replay and eager differ, for a better estimate of how far eager is from itself."""
+
+Launch = Callable[[], torch.Tensor]
+
+
+class Comparison(NamedTuple):
+    """Two runs: how many steps have the same bits, the first that does not, and the largest |difference|."""
+
+    identical_steps: int
+    first_different: int | None
+    max_difference: float
+
+
+class Run(NamedTuple):
+    """The logits of a run on the host, [batch, vocab] for each step, and the tokens fed, [batch, 1] each."""
+
+    logits: list[torch.Tensor]
+    fed: list[torch.Tensor]
+
+
+def verify_replay(
+    decode: StaticDecode,
+    replay: Launch,
+    *,
+    steps: int,
+    dynamic_logits: torch.Tensor | None = None,
+    tolerance: float | None = None,
+    corrupt: bool = False,
+) -> Verification:
+    """Compare `steps` replays with eager steps from the present position on; leaves the decode state as it was.
+
+    `dynamic_logits`: [batch, vocab] of the same first step on a DynamicCache, compared within the relative `tolerance`.
+    `corrupt` spoils the prompt's KV during the replayed run. To be called on the stream of the steps.
+    """
+    begun = time.perf_counter()
+    start = decode.cursor.prompt_len if decode.cursor.full else decode.cursor.position
+    ids = decode.step.input_ids.clone()
+    first = _run(decode, decode.step, start, ids, steps, None)
+    eager = [first, _run(decode, decode.step, start, ids, steps, first.fed)]
+    if corrupt:
+        with _spoiled(decode):
+            replayed = _run(decode, replay, start, ids, steps, first.fed)
+    else:
+        replayed = _run(decode, replay, start, ids, steps, first.fed)
+    if compare(replayed.logits, first.logits).identical_steps < steps:
+        eager += [_run(decode, decode.step, start, ids, steps, first.fed) for _ in range(MORE_EAGER_RUNS)]
+    decode.kv.set_length(decode.cursor.position)
+    decode.step.input_ids.copy_(ids)
+    finite = all(bool(torch.isfinite(logits).all()) for run in (*eager, replayed) for logits in run.logits)
+    verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
+    relative = None if dynamic_logits is None else relative_difference(first.logits[0], dynamic_logits)
+    return Verification(
+        verdict=verdict,
+        steps=steps,
+        batch_size=int(ids.shape[0]),
+        identical_steps=nearest.identical_steps,
+        max_difference=nearest.max_difference,
+        eager_runs=len(eager),
+        eager_identical_steps=noise.identical_steps,
+        eager_difference=noise.max_difference,
+        first_mismatch_step=nearest.first_different,
+        finite=finite,
+        distinct_tokens=len({tuple(token.flatten().tolist()) for token in first.fed}),
+        dynamic_difference=relative,
+        dynamic_tolerance=tolerance,
+        dynamic_ok=None if relative is None or tolerance is None else relative <= tolerance,
+        seconds=time.perf_counter() - begun,
+        corrupted_on_purpose=corrupt,
+    )
+
+
+def judge(
+    eager: Sequence[Sequence[torch.Tensor]], replayed: Sequence[torch.Tensor], *, finite: bool = True
+) -> tuple[Verdict, Comparison, Comparison]:
+    """The verdict, the replay against its nearest eager run, and the eager runs against each other.
+
+    Within eager's own noise: eager runs differ from each other, and the replay is no farther from its nearest eager run
+    than they are. Results that are not finite prove nothing and are a mismatch.
+    """
+    nearest = min((compare(replayed, run) for run in eager), key=lambda found: found.max_difference)
+    pairs = [compare(a, b) for i, a in enumerate(eager) for b in eager[i + 1 :]]
+    differing = [pair.first_different for pair in pairs if pair.first_different is not None]
+    noise = Comparison(
+        identical_steps=min(pair.identical_steps for pair in pairs),
+        first_different=min(differing, default=None),
+        max_difference=max(pair.max_difference for pair in pairs),
+    )
+    if not finite:
+        return "mismatch", nearest, noise
+    if nearest.first_different is None:
+        return "identical", nearest, noise
+    if noise.first_different is not None and nearest.max_difference <= noise.max_difference:
+        return "within_eager_noise", nearest, noise
+    return "mismatch", nearest, noise
+
+
+def compare(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> Comparison:
+    """Two runs of equal length, step by step, bit by bit."""
+    same = [_same_bits(a, b) for a, b in zip(left, right, strict=True)]
+    largest = max(
+        (
+            float((a.double() - b.double()).abs().max())
+            for a, b, equal in zip(left, right, same, strict=True)
+            if not equal
+        ),
+        default=0.0,
+    )
+    first = same.index(False) if False in same else None
+    return Comparison(sum(same), first, math.inf if math.isnan(largest) else largest)
+
+
+def relative_difference(value: torch.Tensor, reference: torch.Tensor) -> float:
+    """‖value - reference‖ / ‖reference‖, in double precision."""
+    reference = reference.cpu().double()
+    norm = float(reference.norm())
+    return float((value.cpu().double() - reference).norm()) / norm if norm else math.inf
+
+
+def dynamic_tolerance(dtype: torch.dtype, layers: int) -> float:
+    """How far the first step on a StaticCache may be from the same step on a DynamicCache, relative.
+
+    Both compute the same sums, over the cache's length in one and the prompt's in the other, with other kernels: the
+    roundings of the residual stream differ. Each of the 2·layers additions to it rounds by at most half an eps of its
+    value; independent roundings add up as a random walk, sqrt(2·layers)·eps/2, and four times that is allowed.
+    """
+    return 4 * float(torch.finfo(dtype).eps) / 2 * math.sqrt(2 * layers)
+
+
+def _run(
+    decode: StaticDecode,
+    launch: Launch,
+    start: int,
+    ids: torch.Tensor,
+    steps: int,
+    feed: Sequence[torch.Tensor] | None,
+) -> Run:
+    """`steps` steps from `start`, going back there when the cache is full; fed `feed`, or what the steps choose."""
+    logits: list[torch.Tensor] = []
+    fed: list[torch.Tensor] = []
+    room = decode.kv.capacity - start
+    for number in range(steps):
+        if number % room == 0:
+            decode.kv.set_length(start)
+            decode.step.input_ids.copy_(ids)
+        if feed is not None:
+            decode.step.input_ids.copy_(feed[number])
+        fed.append(decode.step.input_ids.cpu().clone())
+        logits.append(launch().detach().cpu().clone())
+    return Run(logits, fed)
+
+
+class _spoiled:  # noqa: N801 - reads as what it does in a `with`
+    """Adds 1 to the first layer's values of the prompt for the duration of a `with`."""
+
+    def __init__(self, decode: StaticDecode) -> None:
+        values = decode.kv.layers[0].values
+        self._slots: torch.Tensor = values[:, :, : decode.cursor.prompt_len]
+
+    def __enter__(self) -> None:
+        self._saved = self._slots.clone()
+        self._slots.add_(1.0)
+
+    def __exit__(self, *_: object) -> None:
+        self._slots.copy_(self._saved)
+
+
+def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.equal(left.contiguous().view(torch.uint8), right.contiguous().view(torch.uint8))

@@ -1,0 +1,367 @@
+"""The phases themselves, in order, on one device: what each does, and what it registers with the ledger.
+
+Nothing here measures a Δ (that is `measured`) or knows of commands (that is `session`). Everything from prefill on runs
+on one non-default stream, so there is one cuBLAS workspace; `guide_streams` warms up on the default stream and captures
+on another one, as the guide's script does, and so shows two more.
+"""
+
+import gc
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+import torch
+from transformers import DynamicCache
+
+from ..events import Addresses, Event, FixedTensor, Graph, Item, PhaseId, Progress, Verification
+from ..memory_map import MIB
+from ..settings import Mode, RunSettings
+from .caches import AddressGuard, StaticKV, cache_too_small, dynamic_layers, dynamic_tensors
+from .decode import Arm
+from .devices import Device
+from .failures import EngineError
+from .graphs import CapturedStep
+from .ledger import Ledger
+from .models import LoadedModel, ModelPlan, check_model_state, forward_kwargs, graph_refusal, load, prompt_ids
+from .reads import dynamic_reads, static_reads
+from .steps import DynamicDecode, StaticDecode
+from .verify import dynamic_tolerance, verify_replay
+
+Emit = Callable[[Event], None]
+T = TypeVar("T")
+
+
+class Outcome(NamedTuple):
+    """What a phase knows of itself beyond its counters."""
+
+    driver_pieces: tuple[Item, ...] = ()
+    """Growth of the driver's memory that was measured while the phase ran."""
+    notes: tuple[str, ...] = ()
+    driver_measured: bool = False
+    """The phase does nothing else that the driver could grow by."""
+
+
+class Workflow:
+    """What one run holds on the device, built up phase by phase. For the GPU thread."""
+
+    def __init__(self, settings: RunSettings, plan: ModelPlan, device: Device, ledger: Ledger, emit: Emit) -> None:
+        self.settings = settings
+        self.plan = plan
+        self.device = device
+        self.ledger = ledger
+        self._emit = emit
+        self.stream: torch.cuda.Stream | None = None
+        self.loaded: LoadedModel | None = None
+        self.kv: StaticKV | None = None
+        self.static: StaticDecode | None = None
+        self.dynamic: DynamicDecode | None = None
+        self.captured: CapturedStep | None = None
+        self.guard: AddressGuard | None = None
+        self._filled = False
+        self.tainted_bytes: int | None = None
+        """What a failed capture has leaked; only a new process gives it back."""
+
+    def run(self, phase: PhaseId) -> Outcome:
+        """Do what a phase does. Raises what its libraries raise, and `EngineError` for what is known to be wrong."""
+        steps: dict[PhaseId, Callable[[], Outcome]] = {
+            "context": self._context,
+            "load": self._load,
+            "prefill": self._prefill,
+            "static_cache": self._static_cache,
+            "copy_kv": self._copy_kv,
+            "warmup": self._warmup,
+            "capture": self._capture,
+            "release": self._release,
+        }
+        return steps[phase]()
+
+    # ------------------------------------------------------------------------------------------------- the phases
+
+    def _context(self) -> Outcome:
+        self.device.open()
+        return Outcome(driver_measured=True)
+
+    def _load(self) -> Outcome:
+        def progress(done: int, total: int | None, what: str) -> None:
+            self._emit(Progress(phase="load", done=done, total=total, what=what))
+
+        self.loaded = load(self.plan, self.device.torch_device, progress)
+        self.ledger.own("weights", "parameters", self._parameters)
+        self.ledger.own("weights", "buffers", self._buffers)
+        return Outcome()
+
+    def _prefill(self) -> Outcome:
+        loaded = self._need_model()
+        device, dtype = self.device, loaded.model.dtype
+        ids = prompt_ids(loaded, self.settings, device.torch_device)
+        if ids.shape[1] >= self.settings.max_cache_len:
+            raise cache_too_small(ids.shape[1], self.settings.max_cache_len)
+        self.stream = device.new_stream()
+        self.ledger.provoke_workspace(self.stream, dtype, "the side stream")
+        with device.on(self.stream):
+            cache = DynamicCache(config=loaded.model.config)
+            logits = loaded.model(
+                input_ids=ids, use_cache=True, logits_to_keep=1, **forward_kwargs(loaded.model, cache)
+            ).logits[:, -1]
+            first_ids = logits.argmax(dim=-1, keepdim=True)
+            self.dynamic = DynamicDecode(loaded.model, cache, first_ids, ids.shape[1], self.settings.max_cache_len)
+        device.synchronize()
+        del ids, logits
+        self.ledger.own("kv_dynamic", "DynamicCache keys and values", self._dynamic_tensors)
+        self.ledger.own("graph_io", "first token and input of the dynamic step", self._dynamic_inputs)
+        return Outcome()
+
+    def _static_cache(self) -> Outcome:
+        loaded, dynamic = self._need_model(), self._need_dynamic()
+        with self.device.on(self.stream):
+            self.kv = StaticKV(
+                loaded.model.config,
+                batch_size=self.settings.batch_size,
+                max_cache_len=self.settings.max_cache_len,
+                dtype=loaded.model.dtype,
+                device=self.device.torch_device,
+            )
+            self.static = StaticDecode(loaded.model, self.kv, dynamic.first_ids, dynamic.cursor.prompt_len)
+        self.device.synchronize()
+        self.ledger.own("kv_static", "StaticCache keys and values", self._static_tensors)
+        self.ledger.own("kv_static", "StaticCache length counters", self._static_counters)
+        self.ledger.own("graph_io", "static input of the decode step", self._static_inputs)
+        return Outcome()
+
+    def _copy_kv(self) -> Outcome:
+        kv, static, dynamic = self._need_kv(), self._need_static(), self._need_dynamic()
+        with self.device.on(self.stream):
+            dynamic.cursor.rewind()
+            kv.fill_from(dynamic.cache)
+            static.cursor.rewind()
+        self.device.synchronize()
+        self.guard = AddressGuard(static.fixed)
+        self._filled = True
+        self.tell_addresses()
+        return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded; they are compared from here on",))
+
+    def _warmup(self) -> Outcome:
+        static, guard = self._need_static(), self._need_guard()
+        stream = self.stream
+        if self.settings.guide_streams:
+            stream = None
+            self.ledger.provoke_workspace(stream, self._need_model().model.dtype, "the default stream")
+        with self.device.on(stream):
+            static.cursor.rewind()
+            for _ in range(self.settings.warmup):
+                if static.cursor.full:
+                    static.cursor.rewind()
+                static.step()
+                static.cursor.advance()
+            static.cursor.rewind()
+        self.device.synchronize()
+        guard.require_unmoved()
+        return Outcome(notes=(f"{self.settings.warmup} steps, then the length was set back in place",))
+
+    def _capture(self) -> Outcome:
+        loaded, static, kv = self._need_model(), self._need_static(), self._need_kv()
+        check_model_state(loaded.model)
+        refusal = graph_refusal(loaded.model)
+        if refusal is not None:
+            raise EngineError("capture", f"this model's step must not be captured: {refusal}", "decode eagerly (e, d)")
+        kv.require_initialized()
+        stream = self.stream
+        if self.settings.guide_streams:
+            stream = self.device.new_stream()
+            self.ledger.provoke_workspace(stream, loaded.model.dtype, "the capture stream")
+        with self.device.on(self.stream):
+            static.cursor.rewind()
+        self.device.synchronize()
+        reserved = self.device.counters().reserved
+        self.device.empty_cache()
+        given_back = _difference(reserved, self.device.counters().reserved)
+        try:
+            self.captured = self.device.capture(static.step, stream)
+        except Exception:
+            self.tainted_bytes = self._leaked()
+            raise
+        static.logits = self.captured.logits
+        self.ledger.own("graph_io", "logits kept by the graph", self._graph_logits)
+        driver = self.ledger.driver_bytes()
+        self.captured.instantiate()
+        self.device.synchronize()
+        instantiated = _difference(self.ledger.driver_bytes(), driver)
+        nodes = self.captured.nodes_by_kind()
+        self._emit(
+            Graph(
+                nodes=None if nodes is None else sum(nodes.values()),
+                nodes_by_kind=nodes or {},
+                pool_id=self.captured.pool_id,
+                stream="another stream, as in the guide" if self.settings.guide_streams else "the side stream",
+                capture_s=self.captured.capture_s,
+                instantiate_s=self.captured.instantiate_s,
+                instantiate_driver_bytes=instantiated,
+            )
+        )
+        self.guard = AddressGuard(static.fixed)
+        self.tell_addresses()
+        pieces = () if instantiated is None else (Item(name="executable graph (instantiate)", bytes=instantiated),)
+        notes = [f"recorded in {self.captured.capture_s:.2f} s, instantiated in {self.captured.instantiate_s:.2f} s"]
+        if given_back:
+            notes.append(f"before it, empty_cache gave {given_back / MIB:,.1f} MiB of the default pool back")
+        return Outcome(driver_pieces=pieces, notes=tuple(notes))
+
+    def _release(self) -> Outcome:
+        if self.captured is not None:
+            self.captured.release()
+        self.captured = self.guard = self.static = self.kv = None
+        self.dynamic = self.loaded = None
+        self._filled = False
+        self.ledger.disown()
+        gc.collect()
+        self.device.synchronize()
+        self.device.empty_cache()
+        reserved = self.device.counters().reserved
+        self.device.clear_workspaces()
+        self.device.empty_cache()
+        given_back = _difference(reserved, self.device.counters().reserved)
+        notes = []
+        if given_back:
+            notes.append(f"cuBLAS workspaces outlive the model; clearing them gave {given_back / MIB:,.1f} MiB back")
+        return Outcome(notes=tuple(notes))
+
+    # ------------------------------------------------------------------------------------------- for the decode loop
+
+    def arm(self, mode: Mode) -> Arm:
+        """What decodes in a mode. Raises `EngineError` with the reason while that is not possible."""
+        loaded, batch_size = self._need_model(), self.settings.batch_size
+        if mode == "dynamic":
+            dynamic = self._need_dynamic()
+            reads = dynamic_reads(loaded, batch_size)
+            return Arm("dynamic", dynamic.step, dynamic.step.input_ids, dynamic.cursor, reads)
+        static = self._need_static()
+        reads = static_reads(loaded, batch_size, static.kv.capacity)
+        if not self._filled:
+            raise EngineError("settings", "the StaticCache is still empty", "run copy KV first", recoverable=True)
+        if mode == "eager":
+            return Arm("eager", static.step, static.step.input_ids, static.cursor, reads)
+        captured = self.captured
+        if captured is None:
+            why = self.device.capture_refusal
+            raise EngineError("settings", why or "no graph yet", "" if why else "run capture first", recoverable=True)
+        guard = self._need_guard()
+
+        def replay() -> None:
+            guard.require_unmoved()
+            captured.replay()
+
+        return Arm("graph", replay, static.step.input_ids, static.cursor, reads)
+
+    def verify(self) -> Verification:
+        """Replay against eager from the present position. Raises `EngineError` without a graph."""
+        static, dynamic, captured = self._need_static(), self._need_dynamic(), self.captured
+        if captured is None:
+            raise EngineError("settings", "no graph to verify", "run capture first", recoverable=True)
+        model = self._need_model().model
+
+        def replay() -> torch.Tensor:
+            captured.replay()
+            return captured.logits
+
+        with self.device.on(self.stream):
+            at_prompt = static.cursor.position == static.cursor.prompt_len
+            verification = verify_replay(
+                static,
+                replay,
+                steps=self.settings.verify_steps,
+                dynamic_logits=self._dynamic_first_logits(dynamic) if at_prompt else None,
+                tolerance=dynamic_tolerance(model.dtype, len(dynamic.cache.layers)) if at_prompt else None,
+                corrupt=self.settings.inject_fault == "corrupt_replay",
+            )
+        self.device.synchronize()
+        return verification
+
+    def tell_addresses(self) -> None:
+        """Emit where everything fixed is, and what moved."""
+        if self.guard is None:
+            return
+        found = self.guard.addresses()
+        self._emit(
+            Addresses(
+                fixed=tuple(
+                    FixedTensor(
+                        name=fixed.name, address=address, bytes=fixed.tensor.nbytes, update=fixed.update, moved=moved
+                    )
+                    for fixed, address, moved in found
+                ),
+                moved=sum(moved for _, _, moved in found),
+                checked=self.guard.checked,
+            )
+        )
+
+    # -------------------------------------------------------------------------------------------------------- parts
+
+    def _leaked(self) -> int | None:
+        """Reserved by private pools that no graph of this run has; None where that cannot be asked any more."""
+        try:
+            return sum(segment.size for segment in self.device.snapshot() if any(segment.pool))
+        except RuntimeError:
+            return None
+
+    def _dynamic_first_logits(self, dynamic: DynamicDecode) -> torch.Tensor:
+        """Logits of the first step on a copy of the prompt's DynamicCache, [batch, vocab] on the host."""
+        model, length = self._need_model().model, dynamic.cursor.prompt_len
+        copy = DynamicCache(config=model.config)
+        for number, layer in enumerate(dynamic_layers(dynamic.cache)):
+            copy.update(layer.keys[:, :, :length], layer.values[:, :, :length], number)
+        output = model(input_ids=dynamic.first_ids, use_cache=True, **forward_kwargs(model, copy))
+        logits: torch.Tensor = output.logits[:, -1].cpu()
+        return logits
+
+    def _parameters(self) -> Iterable[tuple[str, torch.Tensor]]:
+        return [] if self.loaded is None else self.loaded.model.named_parameters()
+
+    def _buffers(self) -> Iterable[tuple[str, torch.Tensor]]:
+        return [] if self.loaded is None else self.loaded.model.named_buffers()
+
+    def _dynamic_tensors(self) -> Iterable[tuple[str, torch.Tensor]]:
+        tensors = [] if self.dynamic is None else dynamic_tensors(self.dynamic.cache)
+        return [(f"DynamicCache {('keys', 'values')[i % 2]} {i // 2}", tensor) for i, tensor in enumerate(tensors)]
+
+    def _dynamic_inputs(self) -> Iterable[tuple[str, torch.Tensor]]:
+        if self.dynamic is None:
+            return []
+        return [("first token", self.dynamic.first_ids), ("dynamic input_ids", self.dynamic.step.input_ids)]
+
+    def _static_tensors(self) -> Iterable[tuple[str, torch.Tensor]]:
+        tensors = [] if self.kv is None else self.kv.keys_and_values()
+        return [(f"StaticCache {('keys', 'values')[i % 2]} {i // 2}", tensor) for i, tensor in enumerate(tensors)]
+
+    def _static_counters(self) -> Iterable[tuple[str, torch.Tensor]]:
+        counters = [] if self.kv is None else self.kv.counters()
+        return [(f"StaticCache length {number}", counter) for number, counter in enumerate(counters)]
+
+    def _static_inputs(self) -> Iterable[tuple[str, torch.Tensor]]:
+        return [] if self.static is None else [("static input_ids", self.static.step.input_ids)]
+
+    def _graph_logits(self) -> Iterable[tuple[str, torch.Tensor]]:
+        return [] if self.captured is None else [("graph logits", self.captured.logits)]
+
+    def _need_model(self) -> LoadedModel:
+        return _needed(self.loaded, "load")
+
+    def _need_dynamic(self) -> DynamicDecode:
+        return _needed(self.dynamic, "prefill")
+
+    def _need_kv(self) -> StaticKV:
+        return _needed(self.kv, "static cache")
+
+    def _need_static(self) -> StaticDecode:
+        return _needed(self.static, "static cache")
+
+    def _need_guard(self) -> AddressGuard:
+        return _needed(self.guard, "copy KV")
+
+
+def _needed(value: T | None, phase: str) -> T:
+    if value is None:
+        raise EngineError("settings", f"{phase} has not been run", f"run {phase} first", recoverable=True)
+    return value
+
+
+def _difference(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first - second
