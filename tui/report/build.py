@@ -5,10 +5,10 @@ import msgspec
 from ...core.events import Hello
 from ...core.phases import PHASE_BY_ID
 from ...core.state import RunState
-from ..format import NA, clean, size
+from ..format import NA, size
 from .decode import graph_section, speed_table, verification_section
 from .memory import bucket_table, delta_table, guide_table, phase_table
-from .model import Report, Section
+from .model import Report, Section, safe_report
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 
         guide_table(state),
         *_trouble(state),
     )
-    return Report(title="cgtop", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
+    return safe_report(title="cgtop", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
 
 
 def mark(hello: Hello | None, origin: Origin) -> str:
@@ -44,7 +44,7 @@ def mark(hello: Hello | None, origin: Origin) -> str:
         parts.append(f"{hello.model.name} {hello.model.dtype}, {weights}")
     if origin.recorded:
         parts.append(hello.started_at or "date not recorded")
-    return clean(" · ".join(parts))
+    return " · ".join(parts)
 
 
 def _run_section(state: RunState) -> Section:
@@ -76,7 +76,7 @@ def _run_section(state: RunState) -> Section:
     lines += [f"{name}: {policy}" for name, policy in hello.policies.items()]
     if hello.allocator_config:
         lines.append(f"allocator settings: {hello.allocator_config}")
-    return Section(title="Run", lines=tuple(clean(line) for line in lines))
+    return Section(title="Run", lines=tuple(lines))
 
 
 def _trouble(state: RunState) -> tuple[Section, ...]:
@@ -84,15 +84,15 @@ def _trouble(state: RunState) -> tuple[Section, ...]:
     lines: list[str] = []
     for error in state.errors:
         where = f"{PHASE_BY_ID[error.phase].short}: " if error.phase is not None else ""
-        lines.append(clean(f"{where}{error.headline}"))
+        lines.append(f"{where}{error.headline}")
         sizes = (("free", error.free_bytes), ("reserved", error.reserved_bytes), ("needed", error.needed_bytes))
         figures = [f"{name} {size(known)}" for name, known in sizes if known is not None]
         if figures:
             lines.append("  " + ", ".join(figures))
         if error.hint:
-            lines.append(clean(f"  {error.hint}"))
+            lines.append(f"  {error.hint}")
     if state.end is not None and state.end.exit_code != 0:
-        lines.append(clean(f"ended: {state.end.reason}"))
+        lines.append(f"ended: {state.end.reason}")
     if state.status is not None and state.status.tainted_bytes:
         lines.append(f"leaked by a failed capture: {size(state.status.tainted_bytes)}, until the process ends")
     return (Section(title="What went wrong", lines=tuple(lines), tone="bad"),) if lines else ()

@@ -1,30 +1,30 @@
 """What `cgtop doctor` found, as a report: what works here, the checks with what to do, versions and cards."""
 
 from ...core.doctor_report import Check, DoctorDevice, DoctorReport, what_works
-from ..format import NA, bandwidth, clean, size
-from .model import Column, Report, Row, Section, Table, Tone, row
+from ..format import NA, bandwidth, size
+from .model import Column, Report, Row, Section, Table, Tone, row, safe_report
 
 TONES: dict[str, Tone] = {"PASS": "good", "WARN": "normal", "FAIL": "bad", "n/a": "quiet"}
 
 
 def doctor_sections(found: DoctorReport) -> Report:
     """The report of a machine. Pure."""
-    todo = tuple(clean(f"{check.name}: {check.todo}") for check in found.checks if check.todo)
+    todo = tuple(f"{check.name}: {check.todo}" for check in found.checks if check.todo)
     sections = [
-        Section(title="What works here", lines=tuple(clean(line) for line in what_works(found))),
+        Section(title="What works here", lines=what_works(found)),
         Section(title="Checks", table=_checks(found), notes=todo),
-        Section(title="Versions", lines=tuple(clean(f"{name} {is_}") for name, is_ in _versions(found))),
+        Section(title="Versions", lines=tuple(f"{name} {is_}" for name, is_ in _versions(found))),
     ]
     if found.devices:
         sections.append(Section(title="Cards, by NVML", lines=tuple(_card(device) for device in found.devices)))
     if found.architectures:
         sections.append(
-            Section(title="Architectures that this torch has code for", lines=(clean(" ".join(found.architectures)),))
+            Section(title="Architectures that this torch has code for", lines=(" ".join(found.architectures),))
         )
     if found.environment:
-        lines = tuple(clean(f"{name}={value}") for name, value in found.environment.items())
+        lines = tuple(f"{name}={value}" for name, value in found.environment.items())
         sections.append(Section(title="Environment", lines=lines))
-    return Report(title="cgtop doctor", mark="this machine, now", recorded=False, sections=tuple(sections))
+    return safe_report(title="cgtop doctor", mark="this machine, now", sections=sections)
 
 
 def _checks(found: DoctorReport) -> Table:
@@ -49,4 +49,4 @@ def _card(device: DoctorDevice) -> str:
         f"total {size(device.total_bytes)}, free {size(device.free_bytes)}{reason}",
         f"{bandwidth(None if per_s is None else per_s / 1e9)} theoretical",
     )
-    return clean(", ".join(facts))
+    return ", ".join(facts)

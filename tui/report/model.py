@@ -1,9 +1,9 @@
 """What a report is made of: sections of lines and tables, in plain strings.
 
-Nothing here knows how it is drawn. Every string is free of control characters (`format.clean`), so that a model's or
-a device's name cannot steer a terminal.
+Nothing here knows how it is drawn.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -56,5 +56,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row(*cells: str, tone: Tone = "normal") -> Row:
-    """A row of cells that cannot carry control characters."""
-    return Row(tuple(clean(cell) for cell in cells), tone)
+    """A row of cells."""
+    return Row(cells, tone)
+
+
+def safe_report(*, title: str, mark: str, recorded: bool = False, sections: Iterable[Section]) -> Report:
+    """A report in which no string, wherever it came from, can act on a terminal."""
+    return Report(
+        title=title, mark=clean(mark), recorded=recorded, sections=tuple(_safe_section(section) for section in sections)
+    )
+
+
+def _safe_section(section: Section) -> Section:
+    table = section.table
+    if table is not None:
+        table = Table(table.columns, tuple(Row(_safe(row.cells), row.tone) for row in table.rows))
+    return msgspec.structs.replace(section, lines=_safe(section.lines), notes=_safe(section.notes), table=table)
+
+
+def _safe(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(clean(text) for text in texts)
