@@ -108,9 +108,10 @@ def test_what_no_event_said_is_not_a_number() -> None:
     assert cells[2:4] == ("1.0", "+1.0")
     assert set(cells[4:]) == {"n/a"}
     rows = {row.cells[0]: row.cells[1] for row in table(made, "Where the bytes").rows}
-    assert (rows["weights"], rows["free"], rows["device total"]) == ("1.0", "n/a", "n/a")
+    assert (rows["weights"], rows["device total"]) == ("1.0", "n/a")
+    assert "free" not in rows
     notes = section(made, "Where the bytes").notes
-    assert "free: no GPU" in notes
+    assert "n/a: free (no GPU)" in notes
     assert any("no total is claimed" in note for note in notes)
 
 

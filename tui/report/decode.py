@@ -93,7 +93,7 @@ def _speed_row(decode: Decode, limit: float | None, *, wrong: bool) -> Row:
         _decimals(decode.step_ms_p99, 2),
         f"{decode.tokens:,}",
         _decimals(allocations, 1) if allocations else count(allocations),
-        count(decode.gb_s),
+        count(decode.gb_s) if decode.gb_s is None or decode.gb_s >= 10 else _decimals(decode.gb_s, 2),
         percent(bytes_s, limit),
     )
 

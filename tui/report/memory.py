@@ -1,12 +1,13 @@
 """The sections about memory: the phase table, what each Δ is made of, the buckets, the guide's figures."""
 
 from ...core.events import CounterName, Counters, Item, Memory, PhaseEnd
-from ...core.memory_map import BUCKETS
+from ...core.memory_map import BUCKET_BY_ID, BUCKETS
 from ...core.phases import PHASE_BY_ID, PHASES, Phase
 from ...core.state import PhaseState, RunState
 from ..format import NA, count, delta_mib, duration, mib
 from .model import Column, Row, Section, Table, Tone, row
 
+NO_TOTAL = "the platform gives no device total: only these bytes were counted, and no total is claimed"
 COUNTERS: tuple[CounterName, ...] = ("requested", "allocated", "reserved", "driver")
 STATUS_WORDS = {
     "pending": "not run",
@@ -94,7 +95,7 @@ def bucket_table(state: RunState) -> Section:
     rows = [
         row(bucket.title, *(mib(sample.buckets.get(bucket.id)) for _, sample in samples))
         for bucket in BUCKETS
-        if any(bucket.id in sample.buckets or bucket.id in sample.reasons for _, sample in samples)
+        if any(bucket.id in sample.buckets for _, sample in samples)
     ]
     rows.append(row("sum of the buckets", *(mib(sum(sample.buckets.values())) for _, sample in samples)))
     rows.append(row("device total", *(mib(sample.total_bytes) for _, sample in samples)))
@@ -189,18 +190,21 @@ def _adding_up(items: tuple[Item, ...], total: int | None) -> tuple[Item, ...]:
 
 def _bucket_notes(samples: list[tuple[Phase, Memory]]) -> tuple[str, ...]:
     notes: dict[str, None] = {}
+    absent: dict[str, dict[str, None]] = {}  # reason -> titles, in order
     for phase, sample in samples:
         total = sum(sample.buckets.values())
         if sample.total_bytes is None:
-            notes[
-                "The platform gives no device total: only the buckets shown were counted, and no total is claimed."
-            ] = None
+            notes[NO_TOTAL] = None
         elif total != sample.total_bytes:
             notes[f"{phase.short}: the buckets miss the device total by {sample.total_bytes - total:+,} B"] = None
         if not sample.settled:
             notes[f"{phase.short}: unsettled, memory kept changing while the processes were read"] = None
-        for bucket, reason in sample.reasons.items():
-            notes[f"{bucket}: {reason}"] = None
+        for bucket_id, reason in sample.reasons.items():
+            absent.setdefault(reason, {})[BUCKET_BY_ID[bucket_id].title if bucket_id in BUCKET_BY_ID else bucket_id] = (
+                None
+            )
+    for reason, titles in absent.items():
+        notes[f"n/a: {', '.join(titles)} ({reason})"] = None
     sources = {sample.source: None for _, sample in samples if sample.source}
     if sources:
         notes["source: " + "; ".join(sources)] = None
