@@ -45,8 +45,8 @@ class EngineClient:
 
     @property
     def alive(self) -> bool:
-        """Whether the worker process may still be there."""
-        return self._thread.is_alive()
+        """Whether the worker process may still be there: until its `End` is out."""
+        return not self._queue.ended
 
     def drain(self) -> list[Event]:
         """All events that have come since the last call, without waiting."""

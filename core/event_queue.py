@@ -18,6 +18,11 @@ class EventQueue:
         self._logs_left_out = 0
         self._ended = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether `End` has been put in, taken or not."""
+        return self._ended
+
     def put(self, *events: Event) -> None:
         """Add events, in order."""
         with self._changed:
