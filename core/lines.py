@@ -13,6 +13,8 @@ LINE_LIMIT = 16 << 20
 TEXT_LINE_LIMIT = 4096
 """Characters of the longest log line; a longer one is cut into several."""
 
+_HUGE_NUMBER = re.compile(rb"[0-9]{300}")
+"""Such an integer may be none that Python can divide, or print."""
 _NEWLINES = re.compile(r"\r\n|\n|\r")
 
 
@@ -98,12 +100,12 @@ class TextLines:
 
 
 def read_event(line: bytes) -> Event | None:
-    """`decode_event` for a line from outside: no string of the event can act on a terminal.
+    """`decode_event` for a line from outside: no string of the event can act on a terminal, every number can be shown.
 
     Raises what `decode_event` raises; a line nested too deep is a `ValueError` too.
     """
     try:
-        if may_be_unsafe(line):
+        if may_be_unsafe(line) or _HUGE_NUMBER.search(line) is not None:
             line = msgspec.json.encode(_plain_values(msgspec.json.decode(line)))
         return decode_event(line)
     except RecursionError:
@@ -118,5 +120,7 @@ def _plain_values(value: object) -> object:
             return [_plain_values(item) for item in value]
         case dict():
             return {plain(str(key)): _plain_values(item) for key, item in value.items()}
+        case int() if value.bit_length() > 64:
+            raise ValueError("a number too large")
         case _:
             return value

@@ -1,9 +1,11 @@
 """Recordings written: the events of a run as JSON Lines on disk, redacted, gzipped where the name ends in ".gz"."""
 
 import contextlib
+import gzip
+import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +15,8 @@ from .settings import RunSettings
 
 FLUSH_S = 2.0
 """At most this much of a run is lost when it is killed."""
+
+COPY_CHUNK = 1 << 18
 
 _GZIP_WBITS = 31
 
@@ -30,22 +34,23 @@ class RecordingWriter:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         settings: RunSettings | None = None,
         *,
         redactor: Redactor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`path` null: a temporary file without a name, gzipped, for `copy_to`."""
         self.path = path
         self._redactor = redactor or Redactor(settings)
         self._clock = clock
         self._lines: list[bytes] = []
         self._flushed_at = clock()
-        self._compressor = zlib.compressobj(9, wbits=_GZIP_WBITS) if path.suffix == ".gz" else None
+        self._compressor = None if path and path.suffix != ".gz" else zlib.compressobj(9, wbits=_GZIP_WBITS)
         try:
-            self._file: BinaryIO | None = path.open("wb", buffering=0)
+            self._file: BinaryIO | None = path.open("w+b", buffering=0) if path else _nameless_file()
         except OSError as error:
-            raise RecordingError(f"cannot record to {path}: {error.strerror or error}") from error
+            raise RecordingError(f"cannot record to {path or 'a temporary file'}: {_reason(error)}") from error
 
     def write(self, event: Event) -> None:
         """Add an event; it is on disk after `FLUSH_S` seconds, or at once where it ends something."""
@@ -72,6 +77,25 @@ class RecordingWriter:
                 data = self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
             self._write(data)
 
+    def copy_to(self, path: Path) -> None:
+        """Save everything so far as a complete recording of its own; this one goes on.
+
+        Raises `RecordingError` where there is nothing to copy any more or the copy cannot be written.
+        """
+        self.flush()
+        if self._file is None:
+            raise RecordingError("there is no recording to copy: it was closed, or could not be written")
+        position = self._file.tell()
+        try:
+            with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as copy:
+                self._file.seek(0)
+                for data in self._written():
+                    copy.write(data)
+        except OSError as error:
+            raise RecordingError(f"cannot save to {path}: {_reason(error)}") from error
+        finally:
+            self._file.seek(position)
+
     def close(self) -> None:
         """Write what waits and close the file."""
         if self._file is not None:
@@ -90,10 +114,25 @@ class RecordingWriter:
                 view = view[self._file.write(view) or 0 :]
         except OSError as error:
             self._close_file()
-            raise RecordingError(f"recording to {self.path} stopped: {error.strerror or error}") from error
+            raise RecordingError(f"recording to {self.path or 'a temporary file'} stopped: {_reason(error)}") from error
+
+    def _written(self) -> Iterator[bytes]:
+        """The JSON Lines that are in the file, from where it stands."""
+        decompressor = zlib.decompressobj(wbits=_GZIP_WBITS) if self._compressor is not None else None
+        while self._file is not None and (data := self._file.read(COPY_CHUNK)):
+            yield data if decompressor is None else decompressor.decompress(data)
 
     def _close_file(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
+
+
+def _nameless_file() -> BinaryIO:
+    """Gone with the process, however that ends."""
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -45,7 +45,7 @@ class LiveSource:
     """A worker's events folded, and recorded if `record_to` is given.
 
     A recording that cannot be written is said once, in the log and as a `Status` with `refused="record"`; the run goes
-    on without it.
+    on without it. Where none is asked for, the run is kept in a nameless temporary file, for `save_recording`.
     """
 
     def __init__(
@@ -91,6 +91,12 @@ class LiveSource:
     def recording_to(self) -> Path | None:
         """The file that is being written."""
         return self._writer.path if self._writer is not None else None
+
+    def save_recording(self, path: Path) -> None:
+        """Save what has happened so far in this run as a recording. Raises `RecordingError`."""
+        if self._writer is None:
+            raise RecordingError(self.recording_error or "there is no run to save")
+        self._writer.copy_to(path)
 
     def poll(self) -> RunState:
         """Take what has come, record it, fold it."""
@@ -139,11 +145,11 @@ class LiveSource:
     def _start(self) -> None:
         self._runs += 1
         self.recording_error = None
-        if self._record_to is not None:
-            try:
-                self._writer = RecordingWriter(numbered(self._record_to, self._runs), self.settings, clock=self._clock)
-            except RecordingError as error:
-                self._say_not_recording(error)
+        path = numbered(self._record_to, self._runs) if self._record_to is not None else None
+        try:
+            self._writer = RecordingWriter(path, self.settings, clock=self._clock)
+        except RecordingError as error:
+            self._say_not_recording(error)
         self._client = EngineClient(self.settings, python=self._python, session=self._session)
 
     def _take(self, event: Event) -> None:
@@ -162,6 +168,8 @@ class LiveSource:
     def _say_not_recording(self, error: RecordingError) -> None:
         t, why = self._state.t, str(error)
         self.recording_error = why
+        if self._record_to is None:  # nobody asked for it yet
+            return
         status = self._state.status or Status(state="idle")
         self._state = fold(self._state, Log(t=t, source="client", text=why))
         self._state = fold(self._state, msgspec.structs.replace(status, t=t, refused="record", why=why))

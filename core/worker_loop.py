@@ -1,6 +1,7 @@
 """A worker's pipes as its client sees them: events and output read, commands written, the end of the process seen."""
 
 import contextlib
+import functools
 import os
 import selectors
 import socket
@@ -13,6 +14,8 @@ from .event_queue import EventQueue
 from .events import End, Event, Hello, Log, SchemaError
 from .lines import LINE_LIMIT, LineAssembler, TextLines, read_event
 from .worker_process import WorkerProcess
+
+Stream = Literal["stdout", "stderr"]
 
 CHUNK = 1 << 18
 PARTIAL_LINE_S = 0.2
@@ -66,11 +69,12 @@ class WorkerLoop:
         self._closing = False
         self._event_lines = LineAssembler()
         self._lines_skipped = 0
-        self._text: dict[Literal["stdout", "stderr"], TextLines] = {"stdout": TextLines(), "stderr": TextLines()}
+        self._text_at = 0.0
+        self._text: dict[Stream, TextLines] = {"stdout": TextLines(), "stderr": TextLines()}
         self._readers: dict[int, Callable[[bytes], None]] = {
             process.event_fd: self._on_events,
-            process.stdout_fd: lambda chunk: self._on_text("stdout", self._text["stdout"].feed(chunk)),
-            process.stderr_fd: lambda chunk: self._on_text("stderr", self._text["stderr"].feed(chunk)),
+            process.stdout_fd: functools.partial(self._on_text, "stdout"),
+            process.stderr_fd: functools.partial(self._on_text, "stderr"),
         }
 
     def run(self) -> None:
@@ -84,14 +88,12 @@ class WorkerLoop:
             while not self._process.has_ended():
                 self._obey()
                 self._send(selector)
-                ready = selector.select(self._patience())
-                for key, _ in ready:
+                for key, _ in selector.select(self._patience()):
                     if key.fd in self._readers and not self._read(key.fd):
                         selector.unregister(key.fd)
                         if key.fd == self._process.event_fd:
                             self._expect_exit(EXIT_GRACE_S, "closed its event pipe, went on, and was killed")
-                if not ready:
-                    self._flush_text()
+                self._flush_text(PARTIAL_LINE_S)
         self._process.kill()  # what it started may hold its pipes open
         self._read_last_words()
 
@@ -116,7 +118,7 @@ class WorkerLoop:
         """Seconds to wait for something to happen."""
         waits = [] if self._process.pidfd is not None else [POLL_S]
         if any(text.pending for text in self._text.values()):
-            waits.append(PARTIAL_LINE_S)
+            waits.append(max(0.0, self._text_at + PARTIAL_LINE_S - time.monotonic()))
         if self._kill_at is not None:
             waits.append(max(0.0, self._kill_at - time.monotonic()))
         return min(waits, default=None)
@@ -158,13 +160,19 @@ class WorkerLoop:
             with contextlib.suppress(BlockingIOError):
                 while time.monotonic() < until and (chunk := os.read(fd, CHUNK)):
                     take(chunk)
-        self._flush_text()
+        self._flush_text(0.0)
 
-    def _flush_text(self) -> None:
-        for stream, text in self._text.items():
-            self._on_text(stream, text.flush())
+    def _flush_text(self, age_s: float) -> None:
+        """Give out lines without an end once nothing has been printed for `age_s`."""
+        if time.monotonic() - self._text_at >= age_s:
+            for stream, text in self._text.items():
+                self._log_lines(stream, text.flush())
 
-    def _on_text(self, stream: Literal["stdout", "stderr"], lines: list[str]) -> None:
+    def _on_text(self, stream: Stream, chunk: bytes) -> None:
+        self._text_at = time.monotonic()
+        self._log_lines(stream, self._text[stream].feed(chunk))
+
+    def _log_lines(self, stream: Stream, lines: list[str]) -> None:
         if stream == "stderr":
             self.stderr_tail.extend(lines)
         self._queue.put(*(Log(t=self._clock(), source=stream, text=line) for line in lines))

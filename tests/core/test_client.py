@@ -162,6 +162,18 @@ def test_what_native_code_prints_becomes_harmless_log_lines() -> None:
     assert all(len(text) <= 4096 for text in logs(events, "stderr"))
 
 
+def test_a_line_without_an_end_is_shown_while_events_go_on() -> None:
+    with client_of("asks_while_it_samples") as client:
+        events: list[Event] = []
+
+        def asked() -> bool:
+            events.extend(client.drain())
+            return logs(events, "stdout") == ["Proceed?"]
+
+        assert wait_until(asked, 1.5)
+        assert not any(isinstance(event, End) for event in events)
+
+
 def test_more_than_a_pipe_holds_is_taken_in_while_the_worker_holds_its_gil() -> None:
     with client_of("prints_holding_the_gil") as client:
         events = list(client.events())

@@ -229,6 +229,30 @@ def test_a_kill_leaves_all_but_the_last_two_seconds(tmp_path: Path, name: str) -
     assert not open_recording(tmp_path / name).truncated
 
 
+@pytest.mark.parametrize("recorded_to", ["run.jsonl", "run.jsonl.gz", None])
+@pytest.mark.parametrize("saved_to", ["copy.jsonl", "copy.jsonl.gz"])
+def test_a_copy_is_whole_and_the_recording_goes_on(tmp_path: Path, recorded_to: str | None, saved_to: str) -> None:
+    events = sample_run(decode_events=2)
+    writer = RecordingWriter(tmp_path / recorded_to if recorded_to else None)
+    for event in events[:20]:
+        writer.write(event)
+    writer.copy_to(tmp_path / saved_to)
+    copy = open_recording(tmp_path / saved_to)
+    assert copy.events[1:] == events[1:20]
+    assert not copy.truncated
+    with pytest.raises(RecordingError, match=r"cannot save to .*No such file"):
+        writer.copy_to(tmp_path / "no folder" / saved_to)
+    for event in events[20:]:
+        writer.write(event)
+    writer.copy_to(tmp_path / saved_to)
+    assert open_recording(tmp_path / saved_to).events[1:] == events[1:]
+    writer.close()
+    if recorded_to:
+        assert open_recording(tmp_path / recorded_to).events[1:] == events[1:]
+    with pytest.raises(RecordingError, match="no recording to copy"):
+        writer.copy_to(tmp_path / saved_to)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("finish", [RecordingWriter.flush, RecordingWriter.close])
 def test_a_full_disk_is_said_once_and_then_nothing_is_written(finish: Callable[[RecordingWriter], None]) -> None:

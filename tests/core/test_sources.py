@@ -14,7 +14,7 @@ import pytest
 from cgtop.core.commands import Pause, Resume, RunAll, RunPhase, SetMode, Verify
 from cgtop.core.events import encode_event
 from cgtop.core.playback import Player
-from cgtop.core.recording import Recording, open_recording
+from cgtop.core.recording import Recording, RecordingError, open_recording
 from cgtop.core.settings import RunSettings
 from cgtop.core.sources import LiveSource, RecordedSource, Source, bundled_recording, numbered
 from cgtop.core.state import RunState
@@ -132,6 +132,17 @@ def test_closing_while_restarting_leaves_no_process() -> None:
         first = source.pid
         source.restart()
     assert first is not None and not is_running(first)
+
+
+def test_a_run_can_be_saved_without_having_been_recorded(tmp_path: Path) -> None:
+    with live("phases") as source:
+        assert source.recording_to is None
+        source.send(RunAll())
+        poll_until(source, lambda state: state.phase("release").end)
+        source.save_recording(tmp_path / "run.jsonl.gz")
+        assert len(open_recording(tmp_path / "run.jsonl.gz").phase_times) == 9
+    with pytest.raises(RecordingError, match="no run to save"):
+        source.save_recording(tmp_path / "run.jsonl.gz")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

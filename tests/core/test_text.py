@@ -69,6 +69,14 @@ def test_a_line_nested_without_end_is_no_event(line: bytes) -> None:
         read_event(line)
 
 
+@pytest.mark.parametrize("count", [400, 4300, 5000])
+def test_a_number_that_cannot_be_shown_is_no_event_but_digits_in_text_are(count: int) -> None:
+    digits = b"1" * count
+    with pytest.raises(ValueError, match=r"too large|out of range"):
+        read_event(b'{"event":"memory","free_bytes":' + digits + b"}")
+    assert read_event(b'{"event":"log","source":"stdout","text":"' + digits + b'"}') is not None
+
+
 def test_lines_are_put_together_from_any_chunks() -> None:
     text = b"one\ntwo\n\nthree\nrest"
     for size in range(1, len(text) + 1):

@@ -91,6 +91,16 @@ def prints_holding_the_gil(settings: RunSettings, commands: CommandQueue, emit: 
     return 0
 
 
+def asks_while_it_samples(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
+    """A prompt without a newline, while events go on at 50 Hz."""
+    emit(hello())
+    os.write(1, b"Proceed? ")
+    for index in range(100):
+        emit(decode(index + 1.0, "graph", index, 100.0, 40))
+        time.sleep(0.02)
+    return 0
+
+
 def prints(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
     emit(hello())
     os.write(1, b"native \x1b[31mred\x1b[0m out\n")
