@@ -30,6 +30,9 @@ class LineAssembler:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this chunk, without their newlines."""
+        if b"\n" not in chunk:
+            self._add(chunk)
+            return []
         *ends, rest = chunk.split(b"\n")
         lines = []
         for end in ends:

@@ -212,10 +212,14 @@ def test_no_phase_token_or_status_is_lost_at_ten_thousand_events_a_second() -> N
 
 
 @pytest.mark.parametrize("session", ["hangs", "hangs_holding_the_gil"])
-def test_closing_never_waits_for_a_step_that_hangs(session: str) -> None:
+def test_neither_sending_nor_closing_waits_for_a_step_that_hangs(session: str) -> None:
     with client_of(session) as client:
         events = events_until(client, Hello)
         time.sleep(0.4)
+        began = time.monotonic()
+        for _ in range(10_000):  # more than its pipe holds
+            assert client.send(Pause())
+        assert time.monotonic() - began < 1.0
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < 2.0
