@@ -13,7 +13,7 @@ from ..core.commands import Command, Pause, Resume, RunAll, RunPhase, SetMode
 from ..core.sources import RecordedSource, Source
 from ..core.state import RunState
 from .keys import APP_BINDINGS, RUN_BINDINGS, Facts, mode_of, refusal
-from .leaving import ExitSignals
+from .leaving import Departure
 from .screens.main import MainScreen
 from .screens.modal import AskScreen, LogScreen, TextScreen
 from .screens.texts import error_lines, help_lines, log_lines, phase_lines
@@ -23,6 +23,7 @@ from .widgets.title import Playback, playback_of
 REFRESH_HZ_MAX = 10.0
 REFRESH_RATES = (1.0, 2.0, 5.0, 10.0)
 NOTICE_S = 6.0
+LOOK_FOR_TERMINAL_S = 1.0
 
 
 @runtime_checkable
@@ -58,7 +59,7 @@ class CgtopApp(App[None]):
         self.main = MainScreen(source.kind)
         self._playback: Playback | None = None
         self._timer: Timer | None = None
-        self._signals = ExitSignals(self._leave_by_signal)
+        self._departure = Departure(self._leave_by_signal)
         if theme is not None:
             self.theme = theme
 
@@ -75,13 +76,14 @@ class CgtopApp(App[None]):
 
     def on_mount(self) -> None:
         """Start polling; take over the signals that end a terminal program."""
-        self._signals.install()
+        self._departure.install()
+        self.set_interval(LOOK_FOR_TERMINAL_S, self._departure.look_for_terminal)
         self.tick()
         self._restart_timer()
 
     def on_unmount(self) -> None:
         """Give the signals back."""
-        self._signals.remove()
+        self._departure.remove()
 
     def tick(self) -> None:
         """Poll once, and show what is new."""

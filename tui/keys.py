@@ -70,7 +70,7 @@ def refusal(action: str, facts: Facts) -> str | None:
         return "the worker is still starting"
     if state.errors and not state.errors[-1].recoverable:
         return "this worker cannot go on after the error: R starts a new one"
-    if state.status is not None and state.status.state == "released":
+    if state.phase("release").status == "done":
         return "everything was released: R starts anew"
     if action in ("next_phase", "run_all"):
         return _phase_refusal(action, state)

@@ -1,8 +1,12 @@
-"""Leaving by signal: the app ends by itself so that the terminal is restored; if it cannot, the process ends anyway."""
+"""Leaving without being asked by key: by signal, or because the terminal is gone.
+
+The app ends by itself, so that the terminal is restored; where it cannot, the process ends anyway.
+"""
 
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 
@@ -11,35 +15,50 @@ GRACE_S = 3.0
 """How long the app may take to restore the terminal."""
 
 
-class ExitSignals:
-    """Handlers on the running asyncio loop for the signals that end a terminal program."""
+class Departure:
+    """Calls `leave` with a signal's number, once: `SIGHUP` where the terminal went away without a word."""
 
     def __init__(self, leave: Callable[[int], None]) -> None:
         self._leave = leave
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._left = threading.Event()
+        self._left = False
+        self._had_terminal = has_terminal()
 
     def install(self) -> None:
-        """Take the signals over. Does nothing outside the main thread, where Python cannot."""
+        """Take over the signals, on the running loop. Does nothing outside the main thread, where Python cannot."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            self._loop.add_signal_handler(number, self._caught, number)
+            self._loop.add_signal_handler(number, self.depart, number)
 
     def remove(self) -> None:
-        """Give the signals back."""
-        if self._loop is not None and not self._left.is_set():
+        """Give the signals back, unless one of them is the reason."""
+        if self._loop is not None and not self._left:
             for number in SIGNALS:
                 self._loop.remove_signal_handler(number)
-            self._loop = None
+        self._loop = None
 
-    def _caught(self, number: int) -> None:
-        if self._left.is_set():
+    def look_for_terminal(self) -> None:
+        """Leave if the terminal is gone. Textual reads on, without end, from one that was hung up."""
+        if self._had_terminal and not has_terminal():
+            self.depart(signal.SIGHUP)
+
+    def depart(self, number: int) -> None:
+        """Leave because of this signal."""
+        if self._left:
             return
-        self._left.set()
-        # With the terminal gone, writing to it can block for good: do not depend on it.
+        self._left = True
+        # Writing to a terminal that is gone, or that nobody reads, can block for good: do not depend on it.
         watchdog = threading.Timer(GRACE_S, os._exit, (128 + number,))
         watchdog.daemon = True
         watchdog.start()
         self._leave(number)
+
+
+def has_terminal() -> bool:
+    """Whether standard input is a terminal that is still there."""
+    try:
+        return sys.__stdin__ is not None and os.isatty(sys.__stdin__.fileno())
+    except (OSError, ValueError):
+        return False

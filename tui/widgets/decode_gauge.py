@@ -43,12 +43,14 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
     """Now, then the modes side by side, then the place in the cache and the bandwidth; as many as fit."""
     decode = view.decode
     if decode is None:
-        return [Content.styled("not decoding yet", "$muted"), Content.styled(_how_to_start(view), "$muted")]
+        lines = [Content.styled("not decoding yet", "$muted"), Content.styled(_how_to_start(view), "$muted")]
+        return lines[:height]
     now = _now_line(view, decode, width)
     place = _place_line(view, decode, width)
     if height >= FULL_BAR_HEIGHT:
-        return [now, *_bars(view, width), place, _steps_line(view, decode)][:height]
-    lines = [now, _modes_line(view, width), place, _steps_line(view, decode)]
+        lines = [now, *_bars(view, width), place, _steps_line(view, decode)]
+    else:
+        lines = [now, _modes_line(view, width), place, _steps_line(view, decode)]
     return lines[:height]
 
 

@@ -64,13 +64,18 @@ class Essentials(LinesWidget[tuple[RunState, bool]]):
         return render_essentials(*view, width)
 
 
+def model_name(hello: Hello) -> str:
+    """`qwen3-4b`."""
+    return clean(hello.model.name if hello.model is not None else hello.settings.model or "model not chosen yet")
+
+
 def model_text(hello: Hello) -> str:
     """`qwen3-4b bf16, random weights`."""
     if hello.model is None:
-        return clean(hello.settings.model or "model not chosen yet")
+        return model_name(hello)
     dtype = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(hello.model.dtype, hello.model.dtype)
     source = "random weights" if hello.model.source == "random" else "checkpoint"
-    return f"{clean(hello.model.name)} {clean(dtype)}, {source}"
+    return f"{model_name(hello)} {clean(dtype)}, {source}"
 
 
 def capability_text(capability: str | None) -> str:
@@ -101,7 +106,7 @@ def render_title(view: TitleView, width: int) -> list[Content]:
         "alloc conf " + clean(hello.allocator_config) if hello.allocator_config else "",
     ]
     room = width - badge.cell_length - len(name[0]) - 1
-    shorter = ((0, facts[0]), (4, ""), (1, ""), (2, ""), (3, clean(hello.model.name) if hello.model else ""), (3, ""))
+    shorter = ((0, facts[0]), (4, ""), (1, ""), (2, ""), (3, model_name(hello)), (3, ""))
     for index, replacement in shorter:
         facts[index] = replacement
         text = " · ".join(fact for fact in facts if fact)
@@ -121,9 +126,9 @@ def render_banner(view: TitleView, width: int) -> list[Content]:
     if view.hello is None:
         return [spread(Content(" a recording, not this machine"), place, width)]
     device, day = clean(view.hello.device.name), clean(view.hello.started_at[:10]) or "date unknown"
-    model = model_text(view.hello)
     candidates = (
-        f" RECORDED on {device}, {day}, {model}. Not this machine. To go live: a CUDA GPU, or cgtop --device cpu",
+        f" RECORDED on {device}, {day}, {model_text(view.hello)}. Not this machine. Live: cgtop --device cpu",
+        f" RECORDED on {device}, {day}, {model_name(view.hello)}. Not this machine. Live: cgtop --device cpu",
         f" RECORDED on {device}, {day}. Not this machine. Live: cgtop --device cpu",
         f" RECORDED on {device}, {day}. Live: cgtop --device cpu",
         f" On {device}, {day}, not here. Live: cgtop --device cpu",

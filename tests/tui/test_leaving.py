@@ -1,0 +1,104 @@
+"""Leaving in a real terminal: by key, by signal, by losing it. The terminal is as it was, the exit code says why."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pexpect
+import pytest
+
+pytestmark = pytest.mark.terminal
+
+PROGRAM = """
+import contextlib
+import sys
+from cgtop.tui.app import run_app
+from tests.tui.fakes import FakeRecorded
+source = FakeRecorded(12.0)
+code = run_app(source)
+with contextlib.suppress(OSError):
+    print("closed" if source.closed else "not closed", flush=True)
+sys.exit(code)
+"""
+ROOT = Path(__file__).parents[2]
+ENTER, LEAVE, SHOW_CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
+
+
+def started() -> pexpect.spawn:
+    child = pexpect.spawn(
+        sys.executable, ["-c", PROGRAM], cwd=str(ROOT), dimensions=(36, 120), timeout=20,
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    child.expect_exact(ENTER)
+    child.expect_exact(b"RECORDED")
+    child.expect_exact(b"Tokens")
+    return child
+
+
+def finished(child: pexpect.spawn) -> tuple[bytes, int]:
+    """All that was still written, and the exit code, 128+n after a signal that was not caught."""
+    child.expect(pexpect.EOF)
+    rest: bytes = child.before
+    child.close()
+    return rest, 256 if child.exitstatus is None else child.exitstatus
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"])
+def test_a_key_leaves_with_0_and_the_terminal_as_it_was(key: bytes) -> None:
+    child = started()
+    child.send(key)
+    before = time.monotonic()
+    rest, code = finished(child)
+    assert time.monotonic() - before < 3
+    assert code == 0
+    assert LEAVE in rest
+    assert SHOW_CURSOR in rest
+    assert rest.rstrip().endswith(b"closed")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_leaves_with_128_and_its_number_and_the_terminal_as_it_was(number: signal.Signals) -> None:
+    child = started()
+    before = termios.tcgetattr(child.child_fd)[3]
+    assert not before & termios.ECHO
+    os.kill(child.pid, number)
+    rest, code = finished(child)
+    assert code == 128 + number
+    assert LEAVE in rest
+    assert SHOW_CURSOR in rest
+    assert rest.rstrip().endswith(b"closed"), "the source is closed after the terminal is back"
+
+
+def test_a_terminal_that_goes_without_a_signal_ends_the_program() -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    os.close(theirs)
+    time.sleep(1.5)
+    assert child.poll() is None
+    os.close(ours)
+    assert child.wait(timeout=10) == 128 + signal.SIGHUP
+
+
+def test_losing_the_terminal_ends_the_program() -> None:
+    child = started()
+    os.close(child.child_fd)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+        pytest.fail("it goes on without a terminal")
+    child.closed = True
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP

@@ -1,0 +1,328 @@
+"""The other panels, drawn without an app: pure functions of a slice and a size."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.content import Content
+
+from cgtop.core.events import Decode, Error, Item, PhaseBegin, PhaseEnd, Progress, Telemetry, Verification
+from cgtop.core.memory_map import MIB
+from cgtop.core.phases import PHASE_IDS
+from cgtop.core.state import RunState, SpeedPoint, fold
+from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, render_decode, sparkline
+from cgtop.tui.widgets.error_panel import ErrorView, render_error
+from cgtop.tui.widgets.explanation import ExplanationView, render_explanation
+from cgtop.tui.widgets.key_bar import Key, render_keys
+from cgtop.tui.widgets.lines import spread, wrapped
+from cgtop.tui.widgets.notice import status_text
+from cgtop.tui.widgets.phase_list import PhasesView, render_list, render_strip
+from cgtop.tui.widgets.phase_table import render_table
+from cgtop.tui.widgets.replay_counter import ReplayView, render_replay
+from cgtop.tui.widgets.telemetry import TelemetryView, render_telemetry
+from cgtop.tui.widgets.title import Playback, TitleView, render_banner, render_essentials, render_title
+from cgtop.tui.widgets.tokens import TokensView, render_tokens
+from tests.sample import decode, hello, phase_end
+from tests.tui.fakes import folded, until
+
+FULL = until("replay", decoding=True)
+
+
+def text(lines: list[Content]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+def decode_view(state: RunState = FULL) -> DecodeView:
+    return DecodeView(
+        decode=state.decode,
+        by_mode=state.decode_by_mode,
+        speeds=state.speeds,
+        speed_up=state.speed_up,
+        state="decoding",
+        peak_bandwidth=4.8e12,
+    )
+
+
+def explained(phase: str, state: RunState = FULL) -> ExplanationView:
+    row = next(row for row in state.phases if row.id == phase)
+    return ExplanationView(row=row, model=hello().model, graph=state.graph, decode=state.decode_by_mode.get("graph"))
+
+
+# -------------------------------------------------------------------------------------------------- phases
+
+
+def test_each_phase_has_a_line_with_glyph_name_and_difference() -> None:
+    lines = [line.plain for line in render_list(PhasesView(phases=FULL.phases), 26, 9)]
+    assert len(lines) == len(PHASE_IDS)
+    assert lines[1].startswith("✓ load")
+    assert lines[1].endswith("+7,726.0")
+    assert lines[8] == "· release".ljust(26)
+    assert {len(line) for line in lines} == {26}
+
+
+def test_a_running_phase_is_alive_by_progress_or_by_its_seconds() -> None:
+    state = folded([hello(), PhaseBegin(t=1.0, phase="load")])
+    assert render_list(PhasesView(phases=state.phases, t=4.2), 26, 9)[1].plain.endswith("3 s")
+    state = fold(state, Progress(t=2.0, phase="load", done=1, total=4, what="layer 1"))
+    view = PhasesView(phases=state.phases, t=2.0)
+    assert render_list(view, 26, 9)[1].plain.endswith("25 %")
+    assert "▶ load" in text(render_table(view, 80, 10))
+    assert "layer 1" in text(render_table(view, 80, 10))
+
+
+def test_an_unavailable_phase_is_na_with_its_reason_in_the_table() -> None:
+    state = folded([hello(), PhaseEnd(t=1.0, phase="capture", status="unavailable", reason="needs CUDA")])
+    view = PhasesView(phases=state.phases)
+    assert render_list(view, 26, 9)[6].plain.startswith("– capture")
+    assert "needs CUDA" in text(render_table(view, 80, 10))
+
+
+def test_counters_that_are_unknown_are_na_in_the_table() -> None:
+    state = folded([hello(), PhaseEnd(t=1.0, phase="context")])
+    row = render_table(PhasesView(phases=state.phases), 110, 10)[1].plain
+    assert row.count("n/a") == 8
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 86, 120])
+def test_the_table_shows_the_columns_that_fit_and_keeps_the_difference_longest(width: int) -> None:
+    lines = render_table(PhasesView(phases=FULL.phases), width, 10)
+    assert all(line.cell_length <= max(width, 14) for line in lines)
+    heading = lines[0].plain
+    assert ("Δ" in heading) == (width >= 24)
+    assert ("peak" in heading) == (width >= 120)
+
+
+@pytest.mark.parametrize("height", range(1, 12))
+@pytest.mark.parametrize("phase", ["context", "static_cache", "replay"])
+def test_a_table_without_room_keeps_the_row_that_matters(height: int, phase: str) -> None:
+    lines = render_table(PhasesView(phases=until(phase).phases), 80, height)
+    assert len(lines) <= height
+    name = phase.replace("_", " ")
+    assert height == 1 or any(name in line.plain for line in lines[1:])
+
+
+def test_the_strip_tells_all_states_and_the_present_phase_in_one_line() -> None:
+    assert render_strip(PhasesView(phases=FULL.phases), 40)[0].plain == "✓✓✓✓✓✓✓✓·  replay 0.0 MiB"
+
+
+# -------------------------------------------------------------------------------------------------- decode
+
+
+def test_the_gauge_shows_mode_speed_and_the_other_modes_beside_it() -> None:
+    lines = text(render_decode(decode_view(), 60, 4))
+    assert " GRAPH  125.0 tok/s" in lines
+    assert "eager 28.1 · dynamic 26.0 · graph 125.0" in lines
+    assert "×4.45" in lines
+    assert "position 962 / 1,024" in lines
+    assert "21 % of 4.80 TB/s" in lines
+
+
+def test_without_a_known_bandwidth_no_share_is_claimed() -> None:
+    lines = text(render_decode(msgspec.structs.replace(decode_view(), peak_bandwidth=None), 60, 4))
+    assert "TB/s" in lines
+    assert "%" not in lines
+
+
+def test_a_mode_that_never_ran_is_na() -> None:
+    view = DecodeView(decode=decode(1.0, "eager", 3, 28.1, 35), by_mode={"eager": decode(1.0, "eager", 3, 28.1, 35)})
+    assert "graph n/a" in text(render_decode(view, 60, 4))
+
+
+def test_wrong_results_are_called_so_beside_their_speed() -> None:
+    wrong = msgspec.structs.replace(decode(1.0, "graph", 3, 125.0, 35), valid=False)
+    assert "wrong results" in text(render_decode(DecodeView(decode=wrong, by_mode={"graph": wrong}), 60, 4))
+
+
+def test_laps_are_counted_from_one() -> None:
+    lapped = msgspec.structs.replace(decode(1.0, "graph", 3, 125.0, 35), laps=2)
+    assert "lap 3" in text(render_decode(DecodeView(decode=lapped), 60, 4))
+
+
+def test_the_sparkline_rises_from_zero_to_the_highest_speed() -> None:
+    points = [SpeedPoint(0.0, "eager", 0.0), SpeedPoint(0.1, "eager", 50.0), SpeedPoint(0.2, "graph", 100.0)]
+    assert sparkline(points, 10).plain == BLOCKS[0] + BLOCKS[4] + BLOCKS[7]
+    assert sparkline(points, 2).plain == BLOCKS[4] + BLOCKS[7]
+    assert sparkline(points, 0).plain == ""
+    assert sparkline([SpeedPoint(0.0, "eager", 0.0)], 5).plain == ""
+
+
+def test_the_counter_stands_beside_eagers_and_the_verdict() -> None:
+    view = ReplayView(graph=FULL.decode_by_mode["graph"], eager_per_token=2338.0, verification=FULL.verification)
+    assert text(render_replay(view, 34, 4)).splitlines() == [
+        "0 in 360 replays",
+        "eager 2,338 a token",
+        "✓ IDENTICAL, 64 steps",
+    ]
+
+
+def test_an_unknown_count_of_allocations_is_na_and_not_zero() -> None:
+    unknown = msgspec.structs.replace(FULL.decode_by_mode["graph"], replay_allocations=None)
+    assert text(render_replay(ReplayView(graph=unknown), 34, 4)).startswith("n/a in 360 replays")
+    assert text(render_replay(ReplayView(), 34, 4)).startswith("n/a no replay yet")
+
+
+@pytest.mark.parametrize("size", [(34, 4), (40, 1), (60, 2), (24, 3)])
+def test_a_mismatch_is_said_in_words_at_every_size(size: tuple[int, int]) -> None:
+    assert FULL.verification is not None
+    wrong = msgspec.structs.replace(FULL.verification, verdict="mismatch", first_mismatch_step=3, max_difference=1.5)
+    view = ReplayView(graph=FULL.decode_by_mode["graph"], eager_per_token=2338.0, verification=wrong)
+    assert "MISMATCH" in text(render_replay(view, *size))[: size[0] * size[1]]
+
+
+def test_noise_is_shown_with_both_figures() -> None:
+    noisy = Verification(
+        verdict="within_eager_noise", steps=64, batch_size=1, identical_steps=60, max_difference=0.125, eager_runs=2,
+        eager_identical_steps=61, eager_difference=0.25, seconds=1.0,
+    )  # fmt: skip
+    assert "0.125, eager's own 0.25" in text(render_replay(ReplayView(verification=noisy), 60, 4))
+
+
+# ------------------------------------------------------------------------------------------- words and text
+
+
+@pytest.mark.parametrize("phase", PHASE_IDS)
+def test_every_phase_is_explained_with_what_why_and_what_to_look_at(phase: str) -> None:
+    lines = text(render_explanation(explained(phase), 100, 12))
+    assert "Why: " in lines
+    assert "Look at: " in lines
+
+
+def test_the_explanation_has_this_runs_figures_and_corrects_the_guide() -> None:
+    lines = text(render_explanation(explained("capture"), 200, 12))
+    assert "allocated +1.0 MiB" in lines
+    assert "2,372 nodes, instantiated for 4.0 MiB of driver memory" in lines
+    assert "+8 MiB on its RTX 3090" in lines
+    assert "kernel sequence lives in driver memory" in lines
+
+
+def test_an_inferred_cause_says_so() -> None:
+    end = msgspec.structs.replace(
+        phase_end(1.0, "warmup"),
+        explained={"allocated": (Item(name="modules", bytes=2 * MIB, certainty="inferred"),)},
+    )
+    state = folded([hello(), end])
+    assert "modules 2.0 MiB (inferred)" in text(render_explanation(explained("warmup", state), 200, 12))
+
+
+def test_before_a_phase_has_run_it_claims_no_figures() -> None:
+    assert "This run" not in text(render_explanation(explained("load", RunState()), 100, 12))
+
+
+def test_an_error_tells_what_what_to_do_and_what_it_means() -> None:
+    error = Error(
+        kind="out_of_memory", headline="out of memory", hint="choose --batch-size 1", phase="capture",
+        free_bytes=3 * MIB, needed_bytes=64 * MIB,
+    )  # fmt: skip
+    lines = text(render_error(ErrorView(error=error), 100, 6))
+    assert "out of memory (capture)" in lines
+    assert "choose --batch-size 1" in lines
+    assert "R starts a new one" in lines
+    assert "needed 64.0 MiB, free 3.0 MiB" in lines
+    assert "R starts" not in text(render_error(ErrorView(error=error, recorded=True), 100, 6))
+
+
+def test_tokens_are_text_where_there_is_one_and_the_newest_ids_else() -> None:
+    assert text(render_tokens(TokensView(ids=(1, 2, 3), text="a line\nand one more"), 40, 2)) == "a line\nand one more"
+    assert text(render_tokens(TokensView(ids=tuple(range(100))), 11, 2)) == "92 93 94 95\n96 97 98 99"
+    assert text(render_tokens(TokensView(), 40, 2)) == "nothing decoded yet"
+    assert "\x1b" not in text(render_tokens(TokensView(text="\x1b[31mred"), 40, 2))
+
+
+def test_a_reading_that_is_missing_is_na_with_the_reason_if_all_are() -> None:
+    assert "n/a" in text(render_telemetry(TelemetryView(telemetry=Telemetry(gpu_percent=97)), 30, 9))
+    nothing = Telemetry(reasons={"nvml": "libnvidia-ml is missing"})
+    assert "libnvidia-ml is missing" in text(render_telemetry(TelemetryView(telemetry=nothing), 30, 12))
+
+
+# ------------------------------------------------------------------------------------------ title and banner
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_live_and_recorded_are_told_apart_at_every_width(width: int) -> None:
+    live = text(render_title(TitleView(hello=hello()), width))
+    recorded = text(render_title(TitleView(hello=hello(), recorded=True), width))
+    assert "● LIVE" in live
+    assert "▶ RECORDED" in recorded
+    assert "LIVE" not in recorded
+    assert "NVIDIA Sample GPU" in live
+    assert len(live) <= width
+
+
+def test_the_banner_tells_whose_gpu_when_which_model_and_how_to_go_live() -> None:
+    view = TitleView(hello=hello(), recorded=True, playback=Playback(position=7, duration=200, playing=True))
+    banner = text(render_banner(view, 150))
+    for wanted in (
+        "NVIDIA Sample GPU",
+        "2026-11-30",
+        "qwen3-4b bf16, random weights",
+        "cgtop --device cpu",
+        "0:07/3:20",
+    ):
+        assert wanted in banner
+    assert "NVIDIA Sample GPU" in text(render_banner(view, 40))
+
+
+def test_escape_codes_in_a_model_name_never_reach_the_title() -> None:
+    model = hello().model
+    assert model is not None
+    hostile = msgspec.structs.replace(hello(), model=msgspec.structs.replace(model, name="evil\x1b]0;x\x07"))
+    assert "\x1b" not in text(render_title(TitleView(hello=hostile), 200))
+
+
+def test_the_smallest_line_says_live_or_recorded_and_the_speed() -> None:
+    assert text(render_essentials(FULL, False, 60)) == "LIVE graph 125.0 tok/s 0 alloc"
+    assert text(render_essentials(FULL, True, 10)) == "REC graph "
+    assert text(render_essentials(RunState(), False, 60)).startswith("LIVE context")
+
+
+def test_the_status_names_what_runs_and_what_n_does_next() -> None:
+    assert status_text(until("load"), recorded=False).endswith("next: Prefill (eager, DynamicCache) (n)")
+    assert "(n)" not in status_text(until("load"), recorded=True)
+
+
+# ------------------------------------------------------------------------------------------------- any size
+
+
+@given(st.integers(1, 300), st.integers(1, 60), st.sampled_from([RunState(), until("load"), FULL]))
+def test_no_panel_raises_or_draws_outside_at_any_size(width: int, height: int, state: RunState) -> None:
+    phases = PhasesView(phases=state.phases, t=state.t)
+    drawn = [
+        render_list(phases, width, height),
+        render_table(phases, width, height),
+        render_decode(decode_view(state), width, height),
+        render_replay(
+            ReplayView(graph=state.decode_by_mode.get("graph"), verification=state.verification), width, height
+        ),
+        render_explanation(explained("capture", state), width, height),
+        render_telemetry(TelemetryView(telemetry=state.telemetry), width, height),
+        render_tokens(TokensView(ids=state.tokens), width, height),
+        render_title(TitleView(hello=state.hello), width),
+        render_banner(TitleView(hello=state.hello, recorded=True), width),
+        render_essentials(state, False, width),
+        render_keys((Key("n", "next", "next"), Key("?", "help", "help"), Key("q", "quit", "leave")), width),
+    ]
+    assert all(len(lines) <= height for lines in drawn[:7])
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 60))
+def test_two_ends_of_a_line_never_exceed_it(left: str, right: str, width: int) -> None:
+    assert spread(Content(left), Content(right), width).cell_length <= width
+
+
+def test_wrapped_text_that_does_not_fit_ends_in_an_ellipsis() -> None:
+    lines = wrapped([Content("one two three four five six")], 9, 2)
+    assert [line.plain for line in lines] == ["one two", "three f …"] or lines[-1].plain.endswith("…")
+    assert all(line.cell_length <= 9 for line in lines)
+
+
+def test_keys_that_do_not_fit_give_way_but_help_and_quit_stay() -> None:
+    keys = (*(Key(key, "label", "x") for key in "abcdef"), Key("?", "help", "h"), Key("q", "quit", "l"))
+    line = render_keys(keys, 30)[0].plain
+    assert "? help" in line
+    assert "q quit" in line
+    assert "f label" not in line
+
+
+def test_decode_without_any_speed_says_how_to_start() -> None:
+    assert "e decodes eagerly" in text(render_decode(DecodeView(can_graph=False), 60, 4))
+    assert Decode(mode="eager", tokens=0, position=1, capacity=2).tok_s is None
