@@ -53,9 +53,9 @@ class EngineClient:
         return self._queue.drain()
 
     def events(self) -> Iterator[Event]:
-        """Every event, waiting for each, up to and with `End`."""
-        while self._queue.wait():
-            yield from self._queue.drain()
+        """Every event that was not taken yet, waiting for each, up to and with `End`. May be left and begun again."""
+        while (event := self._queue.take()) is not None:
+            yield event
 
     def send(self, command: Command) -> bool:
         """Send a command, without waiting. False if there is no worker any more, or it is being closed."""

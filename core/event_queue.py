@@ -1,6 +1,7 @@
 """Events on their way from the client's thread to the one that draws."""
 
 import threading
+from collections import deque
 
 from .events import End, Event, Log
 
@@ -13,7 +14,7 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._events: list[Event] = []
+        self._events: deque[Event] = deque()
         self._logs = 0
         self._logs_left_out = 0
         self._ended = False
@@ -34,6 +35,7 @@ class EventQueue:
                         self._logs_left_out += 1
                         continue
                     self._logs += 1
+                    self._say_what_is_missing(event.t)
                 elif isinstance(event, End):
                     self._ended = True
                     self._say_what_is_missing(event.t)
@@ -45,15 +47,21 @@ class EventQueue:
         with self._changed:
             if self._events:
                 self._say_what_is_missing(self._events[-1].t)
-            events, self._events = self._events, []
+            events = list(self._events)
+            self._events.clear()
             self._logs = 0
             return events
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Until there is something to take. False when time is up, or at once when `End` has been taken."""
+    def take(self) -> Event | None:
+        """The next event; waits for it. Null, at once, when `End` has been taken."""
         with self._changed:
-            self._changed.wait_for(lambda: self._events or self._ended, timeout)
-            return bool(self._events)
+            self._changed.wait_for(lambda: self._events or self._ended)
+            if not self._events:
+                return None
+            event = self._events.popleft()
+            if isinstance(event, Log):
+                self._logs -= 1
+            return event
 
     def _say_what_is_missing(self, t: float) -> None:
         if self._logs_left_out:

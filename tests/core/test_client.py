@@ -195,7 +195,7 @@ def test_log_lines_nobody_takes_stay_bounded_while_other_events_are_kept() -> No
     assert logs(events, "stdout") == [str(index) for index in range(LOGS_PENDING_MAX)]
     assert logs(events, "client") == ["1000 log lines came faster than they could be shown and were left out"]
     assert isinstance(events[-1], End)
-    assert not queue.wait()
+    assert queue.take() is None
 
 
 def test_no_phase_token_or_status_is_lost_at_ten_thousand_events_a_second() -> None:
@@ -303,6 +303,14 @@ def test_a_client_made_in_a_thread_that_ends_keeps_its_worker() -> None:
         events_until(client, PhaseEnd)
     finally:
         client.close(0.5)
+
+
+def test_events_can_be_left_and_begun_again_without_losing_any() -> None:
+    with client_of("sample") as client:
+        wait_until(lambda: not client.alive)
+        events = [next(client.events()) for _ in range(5)]
+        events += client.drain()[:1]
+    assert events == sample_run(decode_events=3)[:6]
 
 
 def test_starting_again_gives_another_process() -> None:
