@@ -35,8 +35,9 @@ test-gpu: python ## The tests of tests/gpu, on this machine's NVIDIA GPU
 	$(SET_UP) $(VENV) test
 	$(BIN)/python -m pytest -m gpu tests/gpu
 
+# The floor of torch is gigabytes to download; OLDEST_TORCH=2.13.0 tests the other floors with another torch.
 test-oldest: python ## All tests with the oldest Python and packages that are supported
-	@$(or $(call find_python,python3.11),$(PYTHON)) scripts/environment.py $(OLDEST) oldest
+	@OLDEST_TORCH=$(OLDEST_TORCH) $(or $(call find_python,python3.11),$(PYTHON)) scripts/environment.py $(OLDEST) oldest
 	$(OLDEST)/bin/python -m pytest
 
 lint: python ## Format and lint

@@ -5,7 +5,7 @@ usage: environment.py VENV base|live|test|oldest
     base     the screen and recordings: no torch
     live     base, and torch and transformers to measure with
     test     live, and the tools of the tests
-    oldest   test, with every direct dependency at the floor that pyproject.toml names
+    oldest   test, with what runs at the floors that pyproject.toml names
 
 A torch that this interpreter already has, in the supported range and built for CUDA, is used where it is and not
 replaced: the environment sees its site-packages through a .pth file, and pip is never asked for torch. (The
@@ -131,7 +131,8 @@ def install_all(target: Path, what: str) -> None:
     constraints = ROOT / "constraints.txt"
     if what == "oldest":
         constraints = target / "floors.txt"
-        constraints.write_text("".join(f"{name}=={version}\n" for name, version in floors().items()))
+        tools = [line for line in pinned() if name_of(line) not in floors()]
+        constraints.write_text("\n".join([*(f"{name}=={version}" for name, version in floors().items()), *tools]))
     extras = f"[{','.join(EXTRAS[what])}]" if EXTRAS[what] else ""
     pip(target, "--constraint", str(constraints), "--editable", f"{ROOT}{extras}")
 
@@ -139,8 +140,7 @@ def install_all(target: Path, what: str) -> None:
 def install_missing(target: Path, what: str) -> None:
     """Only what neither environment has in the supported range, and never torch."""
     constraints = target / "constraints.txt"
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    constraints.write_text("\n".join(line for line in lines if not line.startswith("torch==")) + "\n")
+    constraints.write_text("\n".join(line for line in pinned() if name_of(line) != "torch"))
     wanted = [line for line in requirements(what) if name_of(line) != "torch"]
     if missing := unmet(target, wanted):
         pip(target, "--constraint", str(constraints), *missing)
@@ -165,10 +165,17 @@ def requirement(name: str) -> str:
     return next(line for line in requirements("test") if name_of(line) == name)
 
 
+def pinned() -> list[str]:
+    """The lines of constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def floors() -> dict[str, str]:
-    """Direct dependency -> the oldest version that pyproject.toml allows."""
-    found = {name_of(line): re.search(r">=\s*([\w.]+)", line) for line in requirements("test")}
-    return {name: floor[1] for name, floor in found.items() if floor is not None}
+    """What runs -> the oldest version that pyproject.toml allows; of torch, OLDEST_TORCH if that is set."""
+    found = {name_of(line): re.search(r">=\s*([\w.]+)", line) for line in requirements("live")}
+    versions = {name: floor[1] for name, floor in found.items() if floor is not None}
+    return versions | {"torch": os.environ.get("OLDEST_TORCH") or versions["torch"]}
 
 
 def unmet(target: Path, lines: list[str]) -> list[str]:
@@ -201,7 +208,7 @@ def pip(target: Path, *arguments: str) -> None:
 def fingerprint(torch: Torch | None) -> str:
     """Changes with everything that a set-up depends on."""
     parts = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt", "scripts/environment.py")]
-    parts.append(repr((sys.version_info[:2], torch, os.fspath(ROOT))).encode())
+    parts.append(repr((sys.version_info[:2], torch, floors(), os.fspath(ROOT))).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
