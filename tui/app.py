@@ -1,6 +1,7 @@
 """The Textual app: it polls a source, shows its state, and turns keys into commands."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -51,12 +52,19 @@ class CgtopApp(App[None]):
     TITLE = "cgtop"
     BINDINGS: ClassVar[list[BindingType]] = [*RUN_BINDINGS, *APP_BINDINGS]
 
-    def __init__(self, source: Source, *, refresh_hz: float = REFRESH_HZ_MAX, theme: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        refresh_hz: float = REFRESH_HZ_MAX,
+        theme: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
         self.source = source
         self.refresh_hz = min(REFRESH_HZ_MAX, max(0.1, refresh_hz))
         self.state = RunState()
-        self.main = MainScreen(source.kind)
+        self.main = MainScreen(source.kind, clock)
         self._playback: Playback | None = None
         self._timer: Timer | None = None
         self._departure = Departure(self._leave_by_signal)
@@ -90,6 +98,7 @@ class CgtopApp(App[None]):
         state = self.source.poll()
         playback = playback_of(self.source.player) if isinstance(self.source, RecordedSource) else None
         if state is self.state and playback == self._playback:
+            self.main.show_clock()
             return
         refused = state.status if state.status is not self.state.status else None
         self.state, self._playback = state, playback

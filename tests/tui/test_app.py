@@ -21,7 +21,7 @@ from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
 from cgtop.tui.widgets.notice import NoticeBar
 from tests.sample import hello
-from tests.tui.fakes import FakeLive, FakeRecorded, folded, until
+from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, folded, until
 
 DECODING = until("replay", decoding=True)
 PAUSED = fold(DECODING, Status(t=99.0, state="paused", mode="graph", phase="replay", next_phase="release"))
@@ -306,6 +306,38 @@ async def test_a_phase_can_be_chosen_and_opened_into_what_its_differences_are_ma
         await pilot.press("enter", "escape")
         await pilot.pause()
         assert "Graph replay." in screen_text(pilot)
+
+
+async def test_a_click_on_a_phase_chooses_it() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.click("#phases", offset=(5, 2))
+        await pilot.pause()
+        assert app_of(pilot).main.selected == "load"
+        assert "Model load." in screen_text(pilot)
+
+
+async def test_the_palette_has_every_action_and_does_it() -> None:
+    source = FakeLive(LOADED)
+    async with running(source) as pilot:
+        commands = {command.title: command for command in pilot.app.get_system_commands(pilot.app.screen)}
+        assert {binding.description.capitalize() for binding in RUN_BINDINGS} <= set(commands)
+        await commands["Next"].callback()
+        assert source.sent == [RunPhase()]
+        await pilot.press("ctrl+p", "escape")
+        await pilot.pause()
+        assert on_main(pilot)
+
+
+async def test_the_clock_of_a_live_phase_goes_on_while_nothing_is_heard() -> None:
+    clock = FakeClock()
+    source = FakeLive(folded([hello(), PhaseBegin(t=1.0, phase="load")]))
+    async with CgtopApp(source, clock=clock).run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert "▶ load running 0 s" in " ".join(screen_text(pilot).split())
+        clock.now += 7.2
+        app_of(pilot).tick()
+        await pilot.pause()
+        assert "▶ load running 7 s" in " ".join(screen_text(pilot).split())
 
 
 async def test_the_refresh_rate_has_ends_and_says_where_it_is() -> None:

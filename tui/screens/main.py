@@ -1,5 +1,8 @@
 """The main screen: all panels of a run, laid out by CSS, each shown its slice of the state."""
 
+import time
+from collections.abc import Callable
+
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -45,14 +48,17 @@ class MainScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    def __init__(self, kind: SourceKind) -> None:
+    def __init__(self, kind: SourceKind, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.kind = kind
+        self._clock = clock
         self.selected: PhaseId | None = None
         self.dismissed: Error | None = None
         self.state = RunState()
         self._playback: Playback | None = None
         self._composed = False
+        self._heard = (-1.0, 0.0)
+        """The run's time of the last event, and when it came."""
         self._notice = NoticeView()
         self._notice_timer: Timer | None = None
 
@@ -95,9 +101,7 @@ class MainScreen(Screen[None]):
         self.query_one(Essentials).show((state, recorded))
         self.query_one(TitleBar).show(TitleView(hello=hello, recorded=recorded, alive=state.end is None))
         self.query_one(Banner).show(TitleView(hello=hello, recorded=recorded, playback=playback))
-        phases = self._phases(state)
-        self.query_one(PhaseList).show(phases)
-        self.query_one(PhaseTable).show(phases)
+        self._show_phases()
         self.query_one(TelemetryPane).show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
         self.query_one(MemoryBar).show(
             MemoryView(memory=state.memory, letters=self.app.no_color, on_cpu=on_cpu),
@@ -107,11 +111,28 @@ class MainScreen(Screen[None]):
         self._show_notice()
         self._show_keys()
 
+    def show_clock(self) -> None:
+        """Move the clock of a phase that runs, although nothing has happened."""
+        if self._composed and self.kind == "live" and self.state.running_phase is not None:
+            self._show_phases()
+
+    def _show_phases(self) -> None:
+        phases = self._phases(self.state)
+        self.query_one(PhaseList).show(phases)
+        self.query_one(PhaseTable).show(phases)
+
     def _phases(self, state: RunState) -> PhasesView:
-        running = state.running_phase
-        # The clock of a running phase moves by whole seconds: no more redraws than that.
-        t = float(int(state.t)) if running is not None else None
-        return PhasesView(phases=state.phases, selected=self.selected, t=t)
+        return PhasesView(phases=state.phases, selected=self.selected, t=self._phase_clock(state))
+
+    def _phase_clock(self, state: RunState) -> float | None:
+        """The run's time by whole seconds while a phase runs: the last event's, moved on by this machine's clock."""
+        if state.running_phase is None:
+            return None
+        if self.kind == "recorded":
+            return float(int(state.t))
+        if state.t != self._heard[0]:
+            self._heard = (state.t, self._clock())
+        return float(int(state.t + self._clock() - self._heard[1]))
 
     def _show_speed(self, state: RunState) -> None:
         hello, capture = state.hello, state.phase("capture")
@@ -189,6 +210,11 @@ class MainScreen(Screen[None]):
             decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
             pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,
         )
+
+    def on_phase_list_chosen(self, event: PhaseList.Chosen) -> None:
+        """Explain the phase that was clicked."""
+        self.selected = event.phase
+        self.show_state(self.state, self._playback)
 
     def move_selection(self, step: int) -> None:
         """Select the phase above or below the one that is shown."""

@@ -1,6 +1,8 @@
 """The decode speed: mode, tokens a second, its history, and the modes side by side."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 from textual.content import Content
@@ -79,8 +81,11 @@ def sparkline(speeds: Sequence[SpeedPoint], width: int) -> Content:
     top = max((point.tok_s for point in speeds), default=0.0)
     if top <= 0:
         return Content("")
+    blocks = [(BLOCKS[min(7, int(8 * max(0.0, point.tok_s) / top))], point.mode) for point in points]
+    # One span for each stretch of a mode, not for each block: fewer bytes to the terminal.
+    stretches = groupby(blocks, key=itemgetter(1))
     return Content.assemble(
-        *((BLOCKS[min(7, int(8 * max(0.0, point.tok_s) / top))], MODE_STYLES[point.mode]) for point in points)
+        *(("".join(block for block, _ in stretch), MODE_STYLES[mode]) for mode, stretch in stretches)
     )
 
 

@@ -2,6 +2,8 @@
 
 import msgspec
 from textual.content import Content
+from textual.events import Click
+from textual.message import Message
 
 from ...core.events import PhaseId
 from ...core.phases import PHASE_BY_ID
@@ -32,11 +34,24 @@ class PhaseList(LinesWidget[PhasesView]):
 
     BORDER_TITLE = "Phases, Δ MiB"
 
+    class Chosen(Message):
+        """A phase was chosen with the mouse."""
+
+        def __init__(self, phase: PhaseId) -> None:
+            super().__init__()
+            self.phase: PhaseId = phase
+
     def draw(self, view: PhasesView, width: int, height: int) -> list[Content]:
         """As `render_strip` says."""
         if height < len(view.phases):
             return render_strip(view, width)
         return render_list(view, width, height)
+
+    def on_click(self, event: Click) -> None:
+        """A click on a row chooses it."""
+        place = event.get_content_offset(self)
+        if place is not None and self.size.height >= len(self.view.phases) and place.y < len(self.view.phases):
+            self.post_message(self.Chosen(self.view.phases[place.y].id))
 
 
 def allocated_delta(row: PhaseState) -> int | None:
