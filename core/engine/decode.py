@@ -123,9 +123,9 @@ class DecodeLoop:
         return None if self._arm is None else self._arm.mode
 
     @property
-    def steps(self) -> int:
-        """Steps that have come back since this mode was entered."""
-        return self._speed.steps
+    def launched(self) -> int:
+        """Steps launched since this mode was entered; the last may still be in flight."""
+        return self._speed.steps + (self._in_flight is not None)
 
     def enter(self, arm: Arm) -> None:
         """Decode with this arm from the next step on."""
@@ -162,7 +162,7 @@ class DecodeLoop:
         if self._in_flight is not None:
             slot, self._in_flight = self._in_flight, None
             self._complete(slot)
-        if self._arm is not None and self._speed.steps:
+        if self._ids:
             self.tell()
 
     def forget(self) -> None:

@@ -205,7 +205,12 @@ class CudaDevice(Device):
     def capture(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
         if stream is None:
             raise ValueError("a graph is captured on a stream of its own, never on the default one")
-        return CudaCapturedStep(step, stream)
+        return CudaCapturedStep(step, stream, self._active_blocks)
+
+    def _active_blocks(self) -> dict[int, int]:
+        return {
+            block.address: block.requested for segment in self.snapshot() for block in segment.blocks if block.active
+        }
 
     def clear_workspaces(self) -> None:
         clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)

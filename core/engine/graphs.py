@@ -20,6 +20,8 @@ class CapturedStep(ABC):
 
     logits: torch.Tensor
     """[batch, vocab], written anew by each replay, always at the same address."""
+    begin_blocks: tuple[tuple[int, int], ...] = ()
+    """(address, requested bytes) of blocks that beginning the capture allocated, before the step: torch's own."""
     pool_id: str | None = None
     capture_s: float = 0.0
     instantiate_s: float = 0.0
@@ -44,13 +46,23 @@ class CapturedStep(ABC):
 class CudaCapturedStep(CapturedStep):
     """A `torch.cuda.CUDAGraph` of one step."""
 
-    def __init__(self, step: Callable[[], torch.Tensor], stream: torch.cuda.Stream) -> None:
-        """Record `step` on `stream`. Raises what the step or the capture raises; the recording is ended either way."""
+    def __init__(
+        self,
+        step: Callable[[], torch.Tensor],
+        stream: torch.cuda.Stream,
+        active_blocks: Callable[[], dict[int, int]],
+    ) -> None:
+        """Record `step` on `stream`. Raises what the step or the capture raises; the recording is ended either way.
+
+        `active_blocks` lists the allocator's blocks in use, address -> requested bytes, without touching the device.
+        """
         self._graph = torch.cuda.CUDAGraph(keep_graph=True)
-        begun = time.perf_counter()
+        before = active_blocks()
         with no_garbage_collection(), torch.cuda.stream(stream):
             self._graph.capture_begin(capture_error_mode="thread_local")
+            begun = time.perf_counter()
             try:
+                self.begin_blocks = tuple(block for block in active_blocks().items() if block[0] not in before)
                 self.logits = step()
             except BaseException:
                 # The step's own error says what happened; ending a broken capture raises a second one.

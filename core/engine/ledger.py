@@ -27,14 +27,18 @@ class Ledger:
         self._device = device
         self._read_processes = read_processes
         self._holdings: dict[tuple[str, str], Holdings] = {}
-        self._workspaces: dict[int, tuple[str, int]] = {}
+        self._blocks: dict[int, tuple[Owner, int]] = {}
 
     def own(self, bucket: str, item: str, holdings: Holdings) -> None:
         """Register what `holdings` lists, now and at every later sample, in a bucket under one item."""
         self._holdings[bucket, item] = holdings
 
+    def own_block(self, address: int, size: int, owner: Owner) -> None:
+        """Register a block that no tensor of Python's holds, for as long as it is in use with this requested size."""
+        self._blocks[address] = (owner, size)
+
     def disown(self) -> None:
-        """Forget every owner but the workspaces, which outlive the tensors."""
+        """Forget every owner of tensors; blocks without one, such as workspaces, may outlive them."""
         self._holdings.clear()
 
     def driver_bytes(self) -> int | None:
@@ -81,7 +85,8 @@ class Ledger:
         found = 0
         for block in _active(self._device.snapshot()):
             if block.address not in known:
-                self._workspaces[block.address] = (f"cuBLAS workspace of {where}", block.requested)
+                name = f"cuBLAS workspace of {where}"
+                self.own_block(block.address, block.requested, Owner("cublas_workspace", name, name))
                 found += block.requested
         return found
 
@@ -111,12 +116,12 @@ class Ledger:
         for owner, storage in self._owned_tensors():
             owners.setdefault(storage.data_ptr(), owner)
         active = {block.address: block for block in _active(segments)}
-        for address, (name, size) in list(self._workspaces.items()):
+        for address, (owner, size) in list(self._blocks.items()):
             block = active.get(address)
             if block is None or block.requested != size:
-                del self._workspaces[address]
+                del self._blocks[address]
             else:
-                owners[address] = Owner("cublas_workspace", name, name)
+                owners[address] = owner
         unknown = [address for address in active if address not in owners]
         return owners | _found_tensors(unknown) if unknown else owners
 

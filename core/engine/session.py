@@ -312,7 +312,7 @@ class Session:
         loop = _there(self._loop)
         try:
             with self._device.on(self.workflow.stream):
-                while loop.steps < steps:
+                while loop.launched < steps:
                     self._step(loop)
                 loop.drain()
         except Exception as exception:
@@ -320,7 +320,7 @@ class Session:
 
     def _step(self, loop: DecodeLoop) -> None:
         loop.step()
-        if self._replay is not None and loop.steps >= self.settings.tokens:
+        if self._replay is not None and loop.launched >= self.settings.tokens:
             self._end_replay_phase()
             if self._run_to is None and self.settings.mode != "graph":
                 self._start_decoding(self.settings.mode)
@@ -335,7 +335,7 @@ class Session:
         loop.drain()
         took = now() - span.began
         self.workflow.tell_addresses()
-        self._meter.done(span, Outcome(notes=(f"measured over {loop.steps} replays",)), seconds=took)
+        self._meter.done(span, Outcome(notes=(f"measured over {loop.launched} replays",)), seconds=took)
         loop.resume()
 
     def _stop_decoding(self) -> None:

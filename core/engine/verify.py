@@ -134,14 +134,17 @@ def relative_difference(value: torch.Tensor, reference: torch.Tensor) -> float:
     return float((value.cpu().double() - reference).norm()) / norm if norm else math.inf
 
 
-def dynamic_tolerance(dtype: torch.dtype, layers: int) -> float:
+def dynamic_tolerance(dtype: torch.dtype, layers: int, hidden_size: int) -> float:
     """How far the first step on a StaticCache may be from the same step on a DynamicCache, relative.
 
-    Both compute the same sums, over the cache's length in one and the prompt's in the other, with other kernels: the
-    roundings of the residual stream differ. Each of the 2·layers additions to it rounds by at most half an eps of its
-    value; independent roundings add up as a random walk, sqrt(2·layers)·eps/2, and four times that is allowed.
+    Both compute the same sums, over the cache's length in one and the prompt's in the other, with other kernels, so
+    roundings differ. Each of the 2·layers additions to the residual stream is rounded to `dtype`, by half an eps at
+    most, after sums of about hidden_size products that are accumulated in fp32, off by sqrt(hidden_size)·eps(fp32)/2.
+    Independent roundings add up as a random walk over the 2·layers additions; four times that is allowed.
     """
-    return 4 * float(torch.finfo(dtype).eps) / 2 * math.sqrt(2 * layers)
+    rounding = float(torch.finfo(dtype).eps) / 2
+    accumulation = math.sqrt(hidden_size) * float(torch.finfo(torch.float32).eps) / 2
+    return 4 * math.sqrt(2 * layers) * (rounding + accumulation)
 
 
 def _run(

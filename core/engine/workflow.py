@@ -21,6 +21,7 @@ from .devices import Device
 from .failures import EngineError
 from .graphs import CapturedStep
 from .ledger import Ledger
+from .memory import Owner
 from .models import LoadedModel, ModelPlan, check_model_state, forward_kwargs, graph_refusal, load, prompt_ids
 from .reads import dynamic_reads, static_reads
 from .steps import DynamicDecode, StaticDecode
@@ -28,6 +29,8 @@ from .verify import dynamic_tolerance, verify_replay
 
 Emit = Callable[[Event], None]
 T = TypeVar("T")
+CAPTURE_STATE = Owner("graph_io", "torch's random generator: seed and offset for graphs", "generator seed or offset")
+"""Two int64 that `capture_begin` allocates, found as the blocks that are new right after it."""
 
 
 class Outcome(NamedTuple):
@@ -179,6 +182,8 @@ class Workflow:
         except Exception:
             self.tainted_bytes = self._leaked()
             raise
+        for address, size in self.captured.begin_blocks:
+            self.ledger.own_block(address, size, CAPTURE_STATE)
         static.logits = self.captured.logits
         self.ledger.own("graph_io", "logits kept by the graph", self._graph_logits)
         driver = self.ledger.driver_bytes()
@@ -256,7 +261,7 @@ class Workflow:
         static, dynamic, captured = self._need_static(), self._need_dynamic(), self.captured
         if captured is None:
             raise EngineError("settings", "no graph to verify", "run capture first", recoverable=True)
-        model = self._need_model().model
+        model, info = self._need_model().model, self._need_model().info
 
         def replay() -> torch.Tensor:
             captured.replay()
@@ -269,7 +274,9 @@ class Workflow:
                 replay,
                 steps=self.settings.verify_steps,
                 dynamic_logits=self._dynamic_first_logits(dynamic) if at_prompt else None,
-                tolerance=dynamic_tolerance(model.dtype, len(dynamic.cache.layers)) if at_prompt else None,
+                tolerance=dynamic_tolerance(model.dtype, info.layers, model.config.get_text_config().hidden_size)
+                if at_prompt
+                else None,
                 corrupt=self.settings.inject_fault == "corrupt_replay",
             )
         self.device.synchronize()
