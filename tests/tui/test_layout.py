@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from textual.geometry import Region
-from textual.pilot import Pilot
 from textual.screen import Screen
 
 from cgtop.core.events import Error
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.app import CgtopApp
+from tests.tui.driving import screen_text
 from tests.tui.fakes import FakeLive, FakeRecorded, until
 
 SIZES = [
@@ -40,10 +40,6 @@ def assert_sound(screen: Screen[Any], size: tuple[int, int]) -> None:
         if not widget.children and widget is not screen:
             assert whole.contains_region(placed[0]), f"{widget.id} {placed[0]} leaves {whole}"
             assert placed[1].contains_region(placed[0]), f"{widget.id} {placed[0]} is cut to {placed[1]} at {size}"
-
-
-def screen_text(pilot: Pilot[Any]) -> str:
-    return "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from cgtop.core.events import Decode, Error, Item, PhaseBegin, PhaseEnd, Progress, Telemetry, Verification
+from cgtop.core.events import Counters, Decode, Error, Item, PhaseBegin, PhaseEnd, Progress, Telemetry, Verification
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_IDS
 from cgtop.core.state import RunState, SpeedPoint, fold
@@ -16,7 +16,7 @@ from cgtop.tui.widgets.explanation import ExplanationView, render_explanation
 from cgtop.tui.widgets.key_bar import Key, render_keys
 from cgtop.tui.widgets.lines import spread, wrapped
 from cgtop.tui.widgets.notice import status_text
-from cgtop.tui.widgets.phase_list import PhasesView, render_list, render_strip
+from cgtop.tui.widgets.phase_list import PhasesView, list_counter, render_list, render_strip
 from cgtop.tui.widgets.phase_table import render_table
 from cgtop.tui.widgets.replay_counter import ReplayView, render_replay
 from cgtop.tui.widgets.telemetry import TelemetryView, render_telemetry
@@ -81,6 +81,15 @@ def test_counters_that_are_unknown_are_na_in_the_table() -> None:
     state = folded([hello(), PhaseEnd(t=1.0, phase="context")])
     row = render_table(PhasesView(phases=state.phases), 110, 10)[1].plain
     assert row.count("n/a") == 8
+
+
+def test_where_nothing_is_allocated_by_an_allocator_the_list_counts_what_was_requested() -> None:
+    end = PhaseEnd(t=1.0, phase="load", before=Counters(requested=0), after=Counters(requested=2 * MIB))
+    state = folded([hello(), end])
+    assert list_counter(state.phases) == "requested"
+    assert render_list(PhasesView(phases=state.phases), 26, 9)[1].plain.endswith("+2.0")
+    assert list_counter(FULL.phases) == "allocated"
+    assert list_counter(RunState().phases) == "allocated"
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 86, 120])

@@ -9,7 +9,7 @@ from ...core.events import CounterName, Error, Log
 from ...core.phases import PHASE_BY_ID
 from ..format import clean, delta, size
 from ..widgets.explanation import ExplanationView, guide_line, this_run
-from ..widgets.phase_table import counter_delta
+from ..widgets.phase_list import counter_delta
 
 COUNTERS: dict[CounterName, str] = {
     "requested": "what tensors asked for (memory_stats: requested_bytes.all.current)",

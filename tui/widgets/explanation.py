@@ -8,7 +8,7 @@ from ...core.phases import PHASE_BY_ID, Phase
 from ...core.state import PhaseState
 from ..format import clean, count, delta, duration, size, tok_s
 from .lines import LinesWidget, wrapped
-from .phase_table import counter_delta
+from .phase_list import counter_delta
 
 DELTA_ORDER: tuple[CounterName, ...] = ("allocated", "requested", "reserved", "driver")
 
@@ -65,7 +65,7 @@ def this_run(view: ExplanationView) -> str:
     """Figures of this run for a phase, or why there are none; empty before it has run."""
     row, end = view.row, view.row.end
     if row.status in ("unavailable", "failed"):
-        return clean(end.reason) if end is not None and end.reason else row.status
+        return f"{clean(end.reason) if end is not None and end.reason else row.status}."
     if end is None:
         return ""
     known = {name: change for name in DELTA_ORDER if (change := counter_delta(end, name)) is not None}

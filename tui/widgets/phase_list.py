@@ -5,7 +5,7 @@ from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 
-from ...core.events import PhaseId
+from ...core.events import CounterName, PhaseEnd, PhaseId
 from ...core.phases import PHASE_BY_ID
 from ...core.state import PhaseState, PhaseStatus, RunState
 from ..format import NA, delta_mib
@@ -47,6 +47,12 @@ class PhaseList(LinesWidget[PhasesView]):
             return render_strip(view, width)
         return render_list(view, width, height)
 
+    def show(self, view: PhasesView) -> None:
+        """As ever; the title names the counter where it is not the guide's."""
+        requested = list_counter(view.phases) == "requested"
+        self.border_title = "Phases, Δ requested" if requested else self.BORDER_TITLE
+        super().show(view)
+
     def on_click(self, event: Click) -> None:
         """A click on a row chooses it."""
         place = event.get_content_offset(self)
@@ -54,14 +60,22 @@ class PhaseList(LinesWidget[PhasesView]):
             self.post_message(self.Chosen(self.view.phases[place.y].id))
 
 
-def allocated_delta(row: PhaseState) -> int | None:
-    """Δ of the guide's counter, bytes, or null where it is not known."""
-    if row.end is None or row.end.after.allocated is None or row.end.before.allocated is None:
+def list_counter(phases: tuple[PhaseState, ...]) -> CounterName:
+    """The counter of the list: the guide's, or requested where a run has no allocated at all, as on a CPU."""
+    ends = [row.end for row in phases if row.end is not None and row.status == "done"]
+    without = all(end.after.allocated is None for end in ends)
+    return "requested" if ends and without and any(end.after.requested is not None for end in ends) else "allocated"
+
+
+def counter_delta(end: PhaseEnd | None, counter: CounterName) -> int | None:
+    """Δ of a counter over a phase, bytes, or null where one end is not known."""
+    if end is None:
         return None
-    return row.end.after.allocated - row.end.before.allocated
+    before, after = getattr(end.before, counter), getattr(end.after, counter)
+    return None if before is None or after is None else after - before
 
 
-def row_figure(row: PhaseState, t: float | None) -> str:
+def row_figure(row: PhaseState, t: float | None, counter: CounterName = "allocated") -> str:
     """The figure beside a phase: Δ when done, progress or seconds while it runs, a word where it has neither."""
     if row.status == "running":
         if row.progress is not None and row.progress.total:
@@ -73,7 +87,7 @@ def row_figure(row: PhaseState, t: float | None) -> str:
         return NA
     if row.status == "pending":
         return ""
-    return delta_mib(allocated_delta(row))
+    return delta_mib(counter_delta(row.end, counter))
 
 
 def render_list(view: PhasesView, width: int, height: int) -> list[Content]:
@@ -82,7 +96,7 @@ def render_list(view: PhasesView, width: int, height: int) -> list[Content]:
 
 
 def _row(row: PhaseState, view: PhasesView, width: int) -> Content:
-    figure = row_figure(row, view.t)
+    figure = row_figure(row, view.t, list_counter(view.phases))
     name = PHASE_BY_ID[row.id].short
     style = STYLES[row.status]
     room = width - 3 - len(figure)
@@ -101,7 +115,7 @@ def render_strip(view: PhasesView, width: int) -> list[Content]:
     """For a few lines only: all glyphs in a row, and the phase that matters now."""
     shown = shown_row(view)
     glyphs = [(GLYPHS[row.status], STYLES[row.status]) for row in view.phases]
-    figure = row_figure(shown, view.t)
+    figure = row_figure(shown, view.t, list_counter(view.phases))
     unit = " MiB" if shown.status == "done" and figure != NA and not figure.endswith("B") else ""
     done = sum(row.status == "done" for row in view.phases)
     return [

@@ -10,7 +10,7 @@ from ...core.phases import PHASE_BY_ID
 from ...core.state import PhaseState
 from ..format import count, delta_mib, duration, mib
 from .lines import LinesWidget
-from .phase_list import GLYPHS, STYLES, PhasesView, row_figure, shown_row
+from .phase_list import GLYPHS, STYLES, PhasesView, counter_delta, row_figure, shown_row
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -20,12 +20,6 @@ class Column(msgspec.Struct, frozen=True):
     width: int
     rank: int
     cell: Callable[[PhaseEnd], str]
-
-
-def counter_delta(end: PhaseEnd, counter: CounterName) -> int | None:
-    """Δ of a counter over a phase, bytes, or null where one end is not known."""
-    before, after = getattr(end.before, counter), getattr(end.after, counter)
-    return None if before is None or after is None else after - before
 
 
 def _delta(counter: CounterName) -> Callable[[PhaseEnd], str]:

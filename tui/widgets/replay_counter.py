@@ -2,6 +2,7 @@
 
 import msgspec
 from textual.content import Content
+from textual.events import Resize
 
 from ...core.events import Addresses, Decode, Verification
 from ..format import NA, count
@@ -27,6 +28,11 @@ class ReplayCounter(LinesWidget[ReplayView]):
     def draw(self, view: ReplayView, width: int, height: int) -> list[Content]:
         """As `render_replay` says."""
         return render_replay(view, width, height)
+
+    def on_resize(self, event: Resize) -> None:
+        """The title in full where there is room for it."""
+        self.border_title = "Allocations during replay" if event.size.width >= 28 else self.BORDER_TITLE
+        super().on_resize(event)
 
 
 def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:

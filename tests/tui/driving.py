@@ -1,0 +1,36 @@
+"""Driving the app in tests: started on a source, looked at as text."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+
+from cgtop.core.sources import Source
+from cgtop.tui.app import CgtopApp
+from cgtop.tui.widgets.notice import NoticeBar
+
+
+@asynccontextmanager
+async def running(source: Source, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Pilot[Any]]:
+    async with CgtopApp(source).run_test(size=size) as pilot:
+        await pilot.pause()
+        yield pilot
+
+
+def app_of(pilot: Pilot[Any]) -> CgtopApp:
+    assert isinstance(pilot.app, CgtopApp)
+    return pilot.app
+
+
+def on_main(pilot: Pilot[Any]) -> bool:
+    return pilot.app.screen is app_of(pilot).main
+
+
+def notice(pilot: Pilot[Any]) -> str:
+    return app_of(pilot).main.query_one(NoticeBar).view.notice
+
+
+def screen_text(pilot: Pilot[Any]) -> str:
+    strips = pilot.app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)

@@ -1,0 +1,218 @@
+"""The screens of the app and how they are drawn: only what changed, in any theme."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cgtop.core.commands import RunPhase
+from cgtop.core.events import Error, Log, PhaseBegin
+from cgtop.core.state import fold
+from cgtop.tui.app import CgtopApp
+from cgtop.tui.keys import APP_BINDINGS, RUN_BINDINGS
+from cgtop.tui.screens.modal import LogScreen, TextScreen
+from cgtop.tui.widgets.lines import LinesWidget
+from cgtop.tui.widgets.memory_bar import MemoryBar
+from tests.sample import hello
+from tests.tui.driving import app_of, notice, on_main, running, screen_text
+from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, folded, until
+
+DECODING = until("replay", decoding=True)
+LOADED = until("load")
+FAILED = fold(LOADED, Error(t=9.0, kind="device_lost", headline="the GPU is gone", hint="R", detail="Traceback"))
+
+
+# ------------------------------------------------------------------------------------------------- the screens
+
+
+async def test_the_help_is_made_from_the_bindings() -> None:
+    async with running(FakeLive(DECODING), (120, 50)) as pilot:
+        for key in ("question_mark", "h", "f1"):
+            await pilot.press(key)
+            assert isinstance(pilot.app.screen, TextScreen)
+            shown = screen_text(pilot)
+            for binding in (*RUN_BINDINGS, *APP_BINDINGS):
+                assert binding.tooltip in shown
+            await pilot.press(key)
+            assert on_main(pilot)
+
+
+async def test_every_binding_has_an_id_a_tooltip_and_an_action_that_exists() -> None:
+    app = CgtopApp(FakeLive())
+    ids = [binding.id for binding in (*RUN_BINDINGS, *APP_BINDINGS)]
+    assert len(set(ids)) == len(ids)
+    for binding in (*RUN_BINDINGS, *APP_BINDINGS):
+        assert binding.id is not None
+        assert binding.tooltip
+        assert hasattr(app, f"action_{binding.action.split('(')[0]}")
+
+
+async def test_a_remapped_key_acts_and_stands_in_the_line_of_keys() -> None:
+    source = FakeLive(LOADED)
+    app = CgtopApp(source)
+    app.set_keymap({"cgtop.next": "t"})
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("t")
+        assert source.sent == [RunPhase()]
+        assert " t next" in screen_text(pilot)
+
+
+async def test_a_click_on_the_line_of_keys_is_that_key() -> None:
+    source = FakeLive(LOADED)
+    async with running(source) as pilot:
+        await pilot.click("#keys", offset=(2, 0))
+        await pilot.pause()
+        assert source.sent == [RunPhase()]
+
+
+async def test_an_error_takes_the_explanations_place_until_closed_and_its_details_are_one_key_away() -> None:
+    async with running(FakeLive(FAILED)) as pilot:
+        assert "the GPU is gone" in screen_text(pilot)
+        assert "What happens here" not in screen_text(pilot)
+        assert "+7,726.0" in screen_text(pilot), "the last good numbers stay"
+        await pilot.press("x")
+        assert "Traceback" in screen_text(pilot)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert "What happens here" in screen_text(pilot)
+
+
+async def test_the_log_grows_while_it_is_open() -> None:
+    source = FakeLive(fold(DECODING, Log(t=1.0, source="stderr", text="first words")))
+    async with running(source) as pilot:
+        await pilot.press("l")
+        assert isinstance(pilot.app.screen, LogScreen)
+        assert "first words" in screen_text(pilot)
+        source.state = fold(source.state, Log(t=2.0, source="stdout", text="more \x1b[31mwords"))
+        app_of(pilot).tick()
+        await pilot.pause()
+        assert "more words" in screen_text(pilot)
+
+
+async def test_a_phase_can_be_chosen_and_opened_into_what_its_differences_are_made_of() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.press("up")
+        assert "Graph capture." in screen_text(pilot)
+        await pilot.press("enter")
+        assert "capture driver (inferred)" in screen_text(pilot)
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert "Graph replay." in screen_text(pilot)
+
+
+async def test_a_click_on_a_phase_chooses_it() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.click("#phases", offset=(5, 2))
+        await pilot.pause()
+        assert app_of(pilot).main.selected == "load"
+        assert "Model load." in screen_text(pilot)
+
+
+async def test_the_palette_has_every_action_and_does_it() -> None:
+    source = FakeLive(LOADED)
+    async with running(source) as pilot:
+        commands = {command.title: command for command in pilot.app.get_system_commands(pilot.app.screen)}
+        assert {binding.description.capitalize() for binding in RUN_BINDINGS} <= set(commands)
+        await commands["Next"].callback()
+        assert source.sent == [RunPhase()]
+        await pilot.press("ctrl+p", "escape")
+        await pilot.pause()
+        assert on_main(pilot)
+
+
+async def test_the_clock_of_a_live_phase_goes_on_while_nothing_is_heard() -> None:
+    clock = FakeClock()
+    source = FakeLive(folded([hello(), PhaseBegin(t=1.0, phase="load")]))
+    async with CgtopApp(source, clock=clock).run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert "▶ load running 0 s" in " ".join(screen_text(pilot).split())
+        clock.now += 7.2
+        app_of(pilot).tick()
+        await pilot.pause()
+        assert "▶ load running 7 s" in " ".join(screen_text(pilot).split())
+
+
+async def test_the_refresh_rate_has_ends_and_says_where_it_is() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.press("plus")
+        assert notice(pilot) == "refresh 10 Hz, the limit"
+        await pilot.press("minus", "minus", "minus", "minus")
+        assert app_of(pilot).refresh_hz == 1.0
+
+
+def only_file(folder: Path) -> tuple[str, str]:
+    (file,) = folder.iterdir()
+    return file.name, file.read_text()
+
+
+async def test_a_screenshot_is_written_where_one_is_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.press("s")
+        name, content = only_file(tmp_path)
+        assert name in notice(pilot)
+        assert "<svg" in content
+
+
+async def test_a_screenshot_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with running(FakeLive(DECODING)) as pilot:
+        os.rmdir(tmp_path)  # noqa: PTH106
+        await pilot.press("s")
+        assert "not saved" in notice(pilot)
+
+
+# ------------------------------------------------------------------------------------------------- drawing
+
+
+def draws(app: CgtopApp) -> dict[str, int]:
+    return {widget.id or "": widget.draws for widget in app.main.query(LinesWidget)}
+
+
+async def test_an_unchanged_state_draws_nothing() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        await pilot.pause(0.3)
+        before = draws(app_of(pilot))
+        painted = pilot.app.screen._compositor.render_update
+        calls: list[object] = []
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls.append(args)
+            return painted(*args, **kwargs)
+
+        pilot.app.screen._compositor.render_update = counted  # type: ignore[method-assign]
+        await pilot.pause(0.6)
+        assert draws(app_of(pilot)) == before
+        assert calls == []
+
+
+async def test_a_change_draws_only_the_panels_that_show_it() -> None:
+    source = FakeLive(DECODING)
+    async with running(source) as pilot:
+        await pilot.pause(0.3)
+        before = draws(app_of(pilot))
+        source.state = msgspec.structs.replace(DECODING, tokens=(*DECODING.tokens, 7))
+        app_of(pilot).tick()
+        await pilot.pause()
+        after = draws(app_of(pilot))
+        assert {name for name in after if after[name] != before[name]} == {"tokens"}
+
+
+async def test_no_color_fills_the_bar_with_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(FakeLive(DECODING)) as pilot:
+        bar = app_of(pilot).main.query_one(MemoryBar)
+        assert bar.view.letters
+        assert "WWWW" in screen_text(pilot)
+
+
+async def test_the_screen_draws_in_dark_light_and_ansi_themes() -> None:
+    app = CgtopApp(FakeRecorded(12.0), theme="textual-light")
+    async with app.run_test(size=(120, 36)) as pilot:
+        for theme in ("textual-light", "textual-dark", "ansi-dark", "ansi-light", "nord"):
+            app.theme = theme
+            await pilot.pause()
+            assert "RECORDED" in screen_text(pilot)
+            assert app.main.query_one(MemoryBar).render()
