@@ -85,6 +85,8 @@ class CgtopApp(App[None]):
     def on_mount(self) -> None:
         """Start polling; take over the signals that end a terminal program."""
         self._departure.install()
+        # Textual paints nothing by itself after ctrl+z and fg.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.set_interval(LOOK_FOR_TERMINAL_S, self._departure.look_for_terminal)
         self.tick()
         self._restart_timer()

@@ -102,3 +102,24 @@ def test_losing_the_terminal_ends_the_program() -> None:
         pytest.fail("it goes on without a terminal")
     child.closed = True
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+
+
+def test_a_suspended_screen_is_painted_again_when_it_returns() -> None:
+    child = started()
+    child.send(b"\x1a")
+    child.expect_exact(LEAVE)
+    deadline = time.monotonic() + 5
+    while process_state(child.pid) != "T" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert process_state(child.pid) == "T"
+    os.kill(child.pid, signal.SIGCONT)
+    child.expect_exact(ENTER)
+    child.expect_exact(b"RECORDED")
+    child.send(b"q")
+    _, code = finished(child)
+    assert code == 0
+
+
+def process_state(pid: int) -> str:
+    """`T` is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

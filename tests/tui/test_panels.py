@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from cgtop.core.events import Counters, Decode, Error, Item, PhaseBegin, PhaseEnd, Progress, Telemetry, Verification
+from cgtop.core.events import (
+    Counters,
+    Decode,
+    End,
+    Error,
+    Item,
+    PhaseBegin,
+    PhaseEnd,
+    Progress,
+    Telemetry,
+    Verification,
+)
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_IDS
 from cgtop.core.state import RunState, SpeedPoint, fold
@@ -276,6 +287,14 @@ def test_escape_codes_in_a_model_name_never_reach_the_title() -> None:
     assert model is not None
     hostile = msgspec.structs.replace(hello(), model=msgspec.structs.replace(model, name="evil\x1b]0;x\x07"))
     assert "\x1b" not in text(render_title(TitleView(hello=hostile), 200))
+
+
+def test_a_worker_that_is_gone_is_not_called_live() -> None:
+    title = text(render_title(TitleView(hello=hello(), alive=False), 80))
+    assert "ENDED" in title
+    assert "LIVE" not in title
+    ended = fold(FULL, End(t=99.0, reason="killed by signal 9"))
+    assert status_text(ended, recorded=False) == "the worker has ended: R starts a new one (killed by signal 9)"
 
 
 def test_the_smallest_line_says_live_or_recorded_and_the_speed() -> None:

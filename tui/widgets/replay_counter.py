@@ -5,7 +5,7 @@ from textual.content import Content
 from textual.events import Resize
 
 from ...core.events import Addresses, Decode, Verification
-from ..format import NA, count
+from ..format import NA, clean, count
 from .lines import LinesWidget
 
 
@@ -38,6 +38,8 @@ class ReplayCounter(LinesWidget[ReplayView]):
 def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
     """The count, eager's beside it, the verdict, the addresses; on one line where there is only one."""
     verdict = verdict_line(view.verification)
+    if view.verification is None and view.no_capture:
+        verdict = Content.styled(clean(view.no_capture), "$muted")
     if height == 1:
         return [_one_line(view, width)]
     lines = [_count(view), _eager(view, short=width < 28), verdict]
@@ -48,8 +50,6 @@ def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
         style = "bold $text-error" if moved else "$muted"
         which = "addresses" if width < 30 else "fixed addresses"
         lines.append(Content.styled(f"{count(len(view.addresses.fixed))} {which}, {count(moved)} moved", style))
-    elif view.verification is None and view.no_capture:
-        lines[-1] = Content.styled(view.no_capture, "$muted")
     return lines[:height]
 
 

@@ -5,7 +5,7 @@ from textual.content import Content
 
 from ...core.events import Telemetry
 from ..format import NA, clean, size
-from .lines import LinesWidget
+from .lines import LinesWidget, wrapped
 
 
 class TelemetryView(msgspec.Struct, frozen=True):
@@ -41,10 +41,10 @@ def render_telemetry(view: TelemetryView, width: int, height: int) -> list[Conte
         ("PCIe", _pcie(telemetry)),
         ("processes", _processes(telemetry)),
     ]
-    lines = [_row(name, value, width) for name, value in rows[:height]]
-    if len(lines) < height and all(value == NA for _, value in rows) and telemetry.reasons:
-        lines.append(Content.styled(clean(next(iter(telemetry.reasons.values()))), "$text-warning"))
-    return lines
+    if all(value == NA for _, value in rows) and telemetry.reasons:
+        reasons = dict.fromkeys(clean(reason) for reason in telemetry.reasons.values())
+        return wrapped([Content.styled(f"{NA}: {reason}", "$muted") for reason in reasons], width, height)
+    return [_row(name, value, width) for name, value in rows[:height]]
 
 
 def _row(name: str, value: str, width: int) -> Content:
