@@ -56,54 +56,65 @@ class MainScreen(Screen[None]):
         self.dismissed: Error | None = None
         self.state = RunState()
         self._playback: Playback | None = None
-        self._composed = False
         self._heard = (-1.0, 0.0)
         """The run's time of the last event, and when it came."""
+        recorded = kind == "recorded"
+        self.essentials = Essentials((RunState(), recorded), id="essentials")
+        self.title_bar = TitleBar(TitleView(recorded=recorded), id="title")
+        self.banner = Banner(TitleView(recorded=recorded), id="banner")
+        self.phase_list = PhaseList(PhasesView(), id="phases", classes="panel")
+        self.telemetry = TelemetryPane(TelemetryView(), id="telemetry", classes="panel")
+        self.memory_bar = MemoryBar(MemoryView(), id="memory", classes="panel")
+        self.phase_table = PhaseTable(PhasesView(), id="table", classes="panel")
+        self.decode_gauge = DecodeGauge(DecodeView(), id="decode", classes="panel")
+        self.replay_counter = ReplayCounter(ReplayView(), id="replay", classes="panel")
+        self.explanation_pane = Explanation(
+            ExplanationView(row=RunState().phases[0]), id="explanation", classes="panel"
+        )
+        self.error_panel = ErrorPanel(ErrorView(), id="error", classes="panel")
+        self.token_pane = TokenPane(TokensView(), id="tokens", classes="panel")
+        self.notice_bar = NoticeBar(NoticeView(), id="notice")
+        self.key_bar = KeyBar((), id="keys")
         self._notice = NoticeView()
         self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Every panel exists at every size; CSS shows those that fit."""
-        recorded = self.kind == "recorded"
-        yield Essentials((RunState(), recorded), id="essentials")
-        yield TitleBar(TitleView(recorded=recorded), id="title")
-        yield Banner(TitleView(recorded=recorded), id="banner")
+        yield self.essentials
+        yield self.title_bar
+        yield self.banner
         with Horizontal(id="upper"):
             with Vertical(id="left"):
-                yield PhaseList(PhasesView(), id="phases", classes="panel")
-                yield TelemetryPane(TelemetryView(), id="telemetry", classes="panel")
+                yield self.phase_list
+                yield self.telemetry
             with Vertical(id="right"):
-                yield MemoryBar(MemoryView(), id="memory", classes="panel")
-                yield PhaseTable(PhasesView(), id="table", classes="panel")
+                yield self.memory_bar
+                yield self.phase_table
                 with Horizontal(id="speed"):
-                    yield DecodeGauge(DecodeView(), id="decode", classes="panel")
-                    yield ReplayCounter(ReplayView(), id="replay", classes="panel")
+                    yield self.decode_gauge
+                    yield self.replay_counter
         with Horizontal(id="lower"):
-            yield Explanation(ExplanationView(row=RunState().phases[0]), id="explanation", classes="panel")
-            yield ErrorPanel(ErrorView(), id="error", classes="panel")
-            yield TokenPane(TokensView(), id="tokens", classes="panel")
-        yield NoticeBar(NoticeView(), id="notice")
-        yield KeyBar((), id="keys")
+            yield self.explanation_pane
+            yield self.error_panel
+            yield self.token_pane
+        yield self.notice_bar
+        yield self.key_bar
 
     def on_mount(self) -> None:
         """The banner has a line of its own only for a recording."""
         self.set_class(self.kind == "recorded", "-recorded")
-        self._composed = True
-        self.show_state(self.state, self._playback)
 
     def show_state(self, state: RunState, playback: Playback | None) -> None:
         """Give every panel its slice; a panel whose slice is the same does nothing."""
         self.state, self._playback = state, playback
-        if not self._composed:
-            return
         recorded, hello = self.kind == "recorded", state.hello
         on_cpu = hello is not None and hello.device.kind == "cpu"
-        self.query_one(Essentials).show((state, recorded))
-        self.query_one(TitleBar).show(TitleView(hello=hello, recorded=recorded, alive=state.end is None))
-        self.query_one(Banner).show(TitleView(hello=hello, recorded=recorded, playback=playback))
+        self.essentials.show((state, recorded))
+        self.title_bar.show(TitleView(hello=hello, recorded=recorded, alive=state.end is None))
+        self.banner.show(TitleView(hello=hello, recorded=recorded, playback=playback))
         self._show_phases()
-        self.query_one(TelemetryPane).show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
-        self.query_one(MemoryBar).show(
+        self.telemetry.show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
+        self.memory_bar.show(
             MemoryView(memory=state.memory, letters=self.app.no_color, on_cpu=on_cpu),
         )
         self._show_speed(state)
@@ -113,13 +124,13 @@ class MainScreen(Screen[None]):
 
     def show_clock(self) -> None:
         """Move the clock of a phase that runs, although nothing has happened."""
-        if self._composed and self.kind == "live" and self.state.running_phase is not None:
+        if self.kind == "live" and self.state.running_phase is not None:
             self._show_phases()
 
     def _show_phases(self) -> None:
         phases = self._phases(self.state)
-        self.query_one(PhaseList).show(phases)
-        self.query_one(PhaseTable).show(phases)
+        self.phase_list.show(phases)
+        self.phase_table.show(phases)
 
     def _phases(self, state: RunState) -> PhasesView:
         return PhasesView(phases=state.phases, selected=self.selected, t=self._phase_clock(state))
@@ -136,7 +147,7 @@ class MainScreen(Screen[None]):
 
     def _show_speed(self, state: RunState) -> None:
         hello, capture = state.hello, state.phase("capture")
-        self.query_one(DecodeGauge).show(
+        self.decode_gauge.show(
             DecodeView(
                 decode=state.decode,
                 by_mode=state.decode_by_mode,
@@ -148,7 +159,7 @@ class MainScreen(Screen[None]):
             )
         )
         unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""
-        self.query_one(ReplayCounter).show(
+        self.replay_counter.show(
             ReplayView(
                 graph=state.decode_by_mode.get("graph"),
                 eager_per_token=state.allocations_per_eager_token,
@@ -160,14 +171,14 @@ class MainScreen(Screen[None]):
 
     def _show_lower(self, state: RunState) -> None:
         model = state.hello.model if state.hello is not None else None
-        self.query_one(Explanation).show(self.explanation(state))
-        self.query_one(TokenPane).show(
+        self.explanation_pane.show(self.explanation(state))
+        self.token_pane.show(
             TokensView(ids=state.tokens, text=state.text, random_weights=model is not None and model.source == "random")
         )
         error = state.errors[-1] if state.errors else None
         if error is not None and error == self.dismissed:
             error = None
-        self.query_one(ErrorPanel).show(ErrorView(error=error, recorded=self.kind == "recorded"))
+        self.error_panel.show(ErrorView(error=error, recorded=self.kind == "recorded"))
         self.set_class(error is not None, "-error")
 
     def show_notice(self, text: str, seconds: float, *, bad: bool) -> None:
@@ -184,7 +195,7 @@ class MainScreen(Screen[None]):
 
     def _show_notice(self) -> None:
         status = status_text(self.state, recorded=self.kind == "recorded")
-        self.query_one(NoticeBar).show(msgspec.structs.replace(self._notice, status=status))
+        self.notice_bar.show(msgspec.structs.replace(self._notice, status=status))
 
     def _show_keys(self) -> None:
         facts = Facts(state=self.state, kind=self.kind)
@@ -197,7 +208,7 @@ class MainScreen(Screen[None]):
             )
             for binding in shown_bindings(self)
         )
-        self.query_one(KeyBar).show(keys)
+        self.key_bar.show(keys)
 
     def explanation(self, state: RunState) -> ExplanationView:
         """The slice that explains the phase that matters now."""

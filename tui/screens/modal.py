@@ -24,21 +24,21 @@ class TextScreen(ModalScreen[None]):
 
     def __init__(self, title: str, lines: Sequence[Content], *, keys: str = "") -> None:
         super().__init__()
-        self.heading = title
         self.lines = lines
+        self.body = Static(Content("\n").join(lines), id="text")
+        self.box = VerticalScroll(self.body, id="box")
+        self.box.border_title = title
+        self.box.border_subtitle = "escape closes · ↑ ↓ scroll"
         if keys:
             self._bindings.bind(keys, "close", show=False)
 
     def compose(self) -> ComposeResult:
         """One scrolling box."""
-        with VerticalScroll(id="box") as box:
-            box.border_title = self.heading
-            box.border_subtitle = "escape closes · ↑ ↓ scroll"
-            yield Static(Content("\n").join(self.lines), id="text")
+        yield self.box
 
     def on_mount(self) -> None:
         """Arrow keys scroll at once."""
-        self.query_one("#box").focus()
+        self.box.focus()
 
     def action_close(self) -> None:
         """Back to the main screen."""
@@ -54,17 +54,18 @@ class LogScreen(TextScreen):
 
     def refresh_text(self) -> None:
         """Show what is there now, and stay at the end if it was in sight."""
+        if not self.body.is_attached:
+            return
         lines = self._source()
         if len(lines) == len(self.lines) and all(
             a is b or a.is_same(b) for a, b in zip(lines, self.lines, strict=True)
         ):
             return
         self.lines = lines
-        box = self.query_one("#box", VerticalScroll)
-        at_end = box.is_vertical_scroll_end
-        self.query_one("#text", Static).update(Content("\n").join(lines))
+        at_end = self.box.is_vertical_scroll_end
+        self.body.update(Content("\n").join(lines))
         if at_end:
-            box.scroll_end(animate=False)
+            self.box.scroll_end(animate=False)
 
 
 class AskScreen(ModalScreen[bool]):
