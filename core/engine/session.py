@@ -5,6 +5,7 @@ fails in a way the device survives can be tried again; everything measured so fa
 """
 
 import gc
+import math
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
@@ -29,7 +30,8 @@ from .workflow import Outcome, Workflow
 LIVE_MEMORY_S = 0.5
 """Seconds between two live memory samples while decoding."""
 SPEED_STEPS = 64
-"""Steps of each eager mode that a run of all phases takes for its speed, beside `settings.tokens` replays."""
+SPEED_S = 3.0
+"""What a run of all phases spends on the speed of each eager mode: so many steps or seconds, whichever is less."""
 
 Emit = Callable[[Event], None]
 T = TypeVar("T")
@@ -307,12 +309,13 @@ class Session:
             return None
         return command
 
-    def _stretch(self, steps: int) -> None:
-        """Decode until this mode has come to `steps` steps."""
+    def _stretch(self, steps: int, seconds: float = math.inf) -> None:
+        """Decode until this mode has come to `steps` steps, or for some seconds."""
         loop = _there(self._loop)
+        end = now() + seconds
         try:
             with self._device.on(self.workflow.stream):
-                while loop.launched < steps:
+                while loop.launched < steps and now() < end:
                     self._step(loop)
                 loop.drain()
         except Exception as exception:
@@ -368,7 +371,7 @@ class Session:
         for mode in modes:
             if not self._error_code and self._can_decode(mode):
                 self._start_decoding(mode)
-                self._stretch(SPEED_STEPS)
+                self._stretch(SPEED_STEPS, SPEED_S)
         self._stop_decoding()
 
     def _forget_loop(self) -> None:
