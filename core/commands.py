@@ -2,7 +2,7 @@
 
 import msgspec
 
-from .events import PhaseId
+from .events import PhaseId, SweepKind
 from .settings import Mode
 
 
@@ -40,11 +40,66 @@ class Verify(Command, frozen=True, kw_only=True, tag="verify"):
     """Verify the graph again, from the present position."""
 
 
+class TryDynamicCapture(Command, frozen=True, kw_only=True, tag="try_dynamic_capture"):
+    """Attempt a capture on a DynamicCache and tell what comes of it."""
+
+
+class BreakInput(Command, frozen=True, kw_only=True, tag="break_input"):
+    """Rebind the static input instead of copying into it, and replay: the output goes stale."""
+
+
+class MendInput(Command, frozen=True, kw_only=True, tag="mend_input"):
+    """Put the captured input back and copy into it."""
+
+
+class RunSweep(Command, frozen=True, kw_only=True, tag="run_sweep"):
+    """Measure a sweep; needs a loaded model. Empty `values` and `strategies`: the default ones."""
+
+    sweep: SweepKind
+    values: tuple[int, ...] = ()
+    strategies: tuple[str, ...] = ()
+
+
+class RunBench(Command, frozen=True, kw_only=True, tag="run_bench"):
+    """Compare decode modes, interleaved; needs a captured graph for `graph`."""
+
+    modes: tuple[Mode, ...] = ("eager", "graph")
+    tokens: int = 64
+    """Decode steps of each arm in each round."""
+    rounds: int | None = None
+    """Null: until the interval of the ratio is narrow, or the time is up."""
+
+
+class RunCheck(Command, frozen=True, kw_only=True, tag="run_check"):
+    """The checks of `cgtop check`; needs nothing run before."""
+
+    strict: bool = False
+
+
+class Cancel(Command, frozen=True, kw_only=True, tag="cancel"):
+    """Stop a sweep, a bench or a check after the row or round that is being measured."""
+
+
 class Quit(Command, frozen=True, kw_only=True, tag="quit"):
     """End the worker."""
 
 
-AnyCommand = RunPhase | RunAll | SetMode | Pause | Resume | Verify | Quit
+AnyCommand = (
+    RunPhase
+    | RunAll
+    | SetMode
+    | Pause
+    | Resume
+    | Verify
+    | TryDynamicCapture
+    | BreakInput
+    | MendInput
+    | RunSweep
+    | RunBench
+    | RunCheck
+    | Cancel
+    | Quit
+)
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyCommand] = msgspec.json.Decoder(AnyCommand)

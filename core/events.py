@@ -311,6 +311,178 @@ class Tokens(Event, frozen=True, kw_only=True, tag="tokens"):
     text: str | None = None
 
 
+class Caches(Event, frozen=True, kw_only=True, tag="caches"):
+    """StaticCache beside DynamicCache, as tokens are added (at most 2 a second)."""
+
+    static_bytes: Bytes | None = None
+    """Keys, values and counters; the same at every position."""
+    static_position: int | None = None
+    static_moves: int | None = None
+    """Tensors of the StaticCache that are not where they were after copy_kv."""
+    dynamic_bytes: Bytes | None = None
+    dynamic_position: int | None = None
+    dynamic_steps: int = 0
+    """Steps on the DynamicCache that were watched."""
+    dynamic_moves: int = 0
+    """In how many of them the first layer's keys came to another address."""
+
+
+class DynamicCapture(Event, frozen=True, kw_only=True, tag="dynamic_capture"):
+    """A capture on a DynamicCache, really attempted, and what its replays do."""
+
+    captured: bool
+    error: str = ""
+    replays: int = 0
+    length_before: int | None = None
+    length_after: int | None = None
+    """As the DynamicCache tells it after the replays: it stays, since a replay runs no Python."""
+    eager_ids: tuple[int, ...] = ()
+    """What eager steps give from the same position."""
+    replay_ids: tuple[int, ...] = ()
+    usable: bool = False
+    note: str = ""
+
+
+class Demonstration(Event, frozen=True, kw_only=True, tag="demonstration"):
+    """The input rebound instead of copied into: the graph goes on reading the old address."""
+
+    stage: Literal["broken", "mended"]
+    fed_ids: tuple[int, ...]
+    """Token written into the input before each replay: by rebinding while broken, by `copy_` once mended."""
+    expected_ids: tuple[int, ...]
+    """What eager steps give when fed these."""
+    replay_ids: tuple[int, ...]
+    """What the replays gave."""
+    captured_address: Bytes
+    present_address: Bytes
+    """Where the tensor is that the code now calls the input."""
+    refused: str = ""
+    """What the address guard says of such a replay; it is let through for the demonstration only."""
+
+
+SweepKind = Literal["cache_lens", "batches"]
+
+
+class SweepBegin(Event, frozen=True, kw_only=True, tag="sweep_begin"):
+    """A sweep starts: what will be measured, in order."""
+
+    sweep: SweepKind
+    values: tuple[int, ...]
+    strategies: tuple[str, ...] = ()
+
+
+class SweepRow(Event, frozen=True, kw_only=True, tag="sweep_row"):
+    """One measured row. Byte figures are what this row added, `total_bytes` what stands since the sweep's begin."""
+
+    sweep: SweepKind
+    strategy: str = "own"
+    value: int
+    """max_cache_len, or the batch size."""
+    status: Literal["done", "out_of_memory", "failed", "skipped"] = "done"
+    reason: str = ""
+    kv_bytes: int | None = None
+    """Requested bytes of the cache."""
+    kv_closed_form_bytes: Bytes | None = None
+    workspace_bytes: int | None = None
+    pool_bytes: int | None = None
+    """Reserved by the private pool: what the graph holds."""
+    graph_io_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    driver_bytes: int | None = None
+    total_bytes: int | None = None
+    """Allocated plus what the pools hold beyond it plus driver, cumulative over the strategy's rows."""
+    peak_bytes: int | None = None
+    """Transient peak above what is retained."""
+    pages_in_use: int | None = None
+    page_bytes: Bytes | None = None
+    tok_s: float | None = None
+    verdict: Verdict | None = None
+    free_bytes: Bytes | None = None
+    needed_bytes: Bytes | None = None
+    hint: str = ""
+
+
+class SweepEnd(Event, frozen=True, kw_only=True, tag="sweep_end"):
+    """A sweep is over, or was cancelled. The fit is over `cache_lens`: total overhead = intercept + slope × length."""
+
+    sweep: SweepKind
+    cancelled: bool = False
+    slope_bytes_per_token: float | None = None
+    intercept_bytes: float | None = None
+    r_squared: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class ArmResult(Part, frozen=True, kw_only=True):
+    """One mode of a comparison."""
+
+    mode: Mode
+    rounds: int
+    tokens: int
+    tok_s: float
+    """Median over the rounds."""
+    tok_s_low: float
+    tok_s_high: float
+    """95 % interval of the median."""
+    step_ms_p50: float
+    step_ms_p99: float
+    allocations_per_token: float | None = None
+    launches_per_token: float | None = None
+    gb_s: float | None = None
+    share_of_copy: float | None = None
+    """Of the measured copy bandwidth, 0 to 1."""
+    share_of_datasheet: float | None = None
+    """Of the theoretical bandwidth, 0 to 1."""
+
+
+class Comparison(Event, frozen=True, kw_only=True, tag="comparison"):
+    """Decode modes against each other, interleaved; also after each round, with `final` false."""
+
+    arms: tuple[ArmResult, ...]
+    rounds: int
+    rounds_wanted: int | None = None
+    final: bool = False
+    ratio: float | None = None
+    """Graph over eager: median of the paired rounds."""
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    """95 % interval of that median."""
+    prefill_ms: float | None = None
+    prompt_len: int | None = None
+    copy_bytes_s: float | None = None
+    """Measured device-to-device copy bandwidth, bytes read plus written."""
+    datasheet_bytes_s: float | None = None
+    sm_mhz: int | None = None
+    memory_mhz: int | None = None
+    power_w: float | None = None
+    throttled: tuple[str, ...] | None = None
+    """Reasons seen during any round; null where NVML does not tell."""
+    steady: bool | None = None
+    """Whether the clock was steady over all rounds."""
+    verdict: Verdict | None = None
+
+
+class Check(Event, frozen=True, kw_only=True, tag="check"):
+    """One verdict of `cgtop check`."""
+
+    name: str
+    status: Literal["PASS", "WARN", "FAIL", "n/a"]
+    measured: str = ""
+    expected: str = ""
+    why: str = ""
+
+
+class Claim(Event, frozen=True, kw_only=True, tag="claim"):
+    """One statement of the guide against measurements."""
+
+    id: str
+    statement: str
+    verdict: Literal["holds", "does_not_hold", "other_reason", "not_measured"]
+    finding: str
+    """A sentence with this run's numbers."""
+
+
 class Process(Part, frozen=True, kw_only=True):
     """A process that uses the device."""
 
@@ -426,6 +598,15 @@ AnyEvent = (
     | Verification
     | Decode
     | Tokens
+    | Caches
+    | DynamicCapture
+    | Demonstration
+    | SweepBegin
+    | SweepRow
+    | SweepEnd
+    | Comparison
+    | Check
+    | Claim
     | Telemetry
     | Status
     | Log
@@ -445,6 +626,15 @@ EVENT_TYPES: dict[str, type[Event]] = {
     "verification": Verification,
     "decode": Decode,
     "tokens": Tokens,
+    "caches": Caches,
+    "dynamic_capture": DynamicCapture,
+    "demonstration": Demonstration,
+    "sweep_begin": SweepBegin,
+    "sweep_row": SweepRow,
+    "sweep_end": SweepEnd,
+    "comparison": Comparison,
+    "check": Check,
+    "claim": Claim,
     "telemetry": Telemetry,
     "status": Status,
     "log": Log,
@@ -452,7 +642,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     "end": End,
 }
 
-LIVE_EVENTS: tuple[type[Event], ...] = (Progress, Decode, Telemetry)
+LIVE_EVENTS: tuple[type[Event], ...] = (Progress, Decode, Caches, Telemetry)
 """Events of which only the latest matters (and `Memory` with `live=True`): a sink may overwrite one not yet written."""
 
 

@@ -9,7 +9,13 @@ import msgspec
 
 from .events import (
     Addresses,
+    Caches,
+    Check,
+    Claim,
+    Comparison,
     Decode,
+    Demonstration,
+    DynamicCapture,
     End,
     Error,
     Event,
@@ -23,6 +29,10 @@ from .events import (
     Progress,
     Segments,
     Status,
+    SweepBegin,
+    SweepEnd,
+    SweepKind,
+    SweepRow,
     Telemetry,
     Tokens,
     Verification,
@@ -35,6 +45,8 @@ SPEED_HISTORY = 120
 TOKENS_KEPT = 256
 TEXT_KEPT = 4000
 LOG_KEPT = 500
+CACHES_KEPT = 240
+"""Two minutes at 2 Hz."""
 
 PhaseStatus = Literal["pending", "running", "done", "unavailable", "failed"]
 
@@ -57,6 +69,14 @@ class SpeedPoint(msgspec.Struct, frozen=True):
     tok_s: float
 
 
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """A sweep as far as it has come."""
+
+    begin: SweepBegin | None = None
+    rows: tuple[SweepRow, ...] = ()
+    end: SweepEnd | None = None
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known of a run at one moment."""
 
@@ -77,6 +97,14 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     speeds: tuple[SpeedPoint, ...] = ()
     tokens: tuple[int, ...] = ()
     text: str | None = None
+    caches: tuple[Caches, ...] = ()
+    """Samples of both caches while tokens are added; the last `CACHES_KEPT`."""
+    dynamic_capture: DynamicCapture | None = None
+    demonstration: Demonstration | None = None
+    sweeps: dict[SweepKind, Sweep] = {}
+    comparison: Comparison | None = None
+    checks: tuple[Check, ...] = ()
+    claims: tuple[Claim, ...] = ()
     telemetry: Telemetry | None = None
     status: Status | None = None
     log: tuple[Log, ...] = ()
@@ -156,6 +184,27 @@ def fold(state: RunState, event: Event) -> RunState:
             change["tokens"] = (state.tokens + event.ids)[-TOKENS_KEPT:]
             if event.text is not None:
                 change["text"] = ((state.text or "") + event.text)[-TEXT_KEPT:]
+        case Caches():
+            change["caches"] = (*state.caches[1 - CACHES_KEPT :], event)
+        case DynamicCapture():
+            change["dynamic_capture"] = event
+        case Demonstration():
+            change["demonstration"] = event
+        case SweepBegin():
+            change["sweeps"] = {**state.sweeps, event.sweep: Sweep(begin=event)}
+        case SweepRow():
+            sweep = state.sweeps.get(event.sweep, Sweep())
+            grown = msgspec.structs.replace(sweep, rows=(*sweep.rows, event))
+            change["sweeps"] = {**state.sweeps, event.sweep: grown}
+        case SweepEnd():
+            ended = msgspec.structs.replace(state.sweeps.get(event.sweep, Sweep()), end=event)
+            change["sweeps"] = {**state.sweeps, event.sweep: ended}
+        case Comparison():
+            change["comparison"] = event
+        case Check():
+            change["checks"] = (*(check for check in state.checks if check.name != event.name), event)
+        case Claim():
+            change["claims"] = (*(claim for claim in state.claims if claim.id != event.id), event)
         case Telemetry():
             change["telemetry"] = event
         case Status():

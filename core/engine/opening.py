@@ -1,5 +1,6 @@
 """The opening of a run: which device, which model, which versions; all of it before the device is touched."""
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -11,7 +12,7 @@ import msgspec
 import torch
 import transformers
 
-from ..events import SCHEMA, DeviceInfo, Hello
+from ..events import SCHEMA, DeviceInfo, Hello, Telemetry
 from ..settings import RunSettings
 from .decode import POLICY
 from .devices import CpuDevice, CudaDevice, Device
@@ -20,6 +21,7 @@ from .failures import EngineError
 from .memory import Processes
 from .models import ModelPlan, resolve
 from .nvml import Nvml, shared_nvml
+from .telemetry import reading
 
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUBLAS_WORKSPACE_CONFIG")
 
@@ -31,6 +33,7 @@ class Opening(NamedTuple):
     device: Device
     plan: ModelPlan
     read_processes: Callable[[], Processes]
+    telemetry: Callable[[], Telemetry]
 
 
 def open_run(settings: RunSettings) -> Opening:
@@ -40,10 +43,12 @@ def open_run(settings: RunSettings) -> Opening:
     """
     settings = settings.validated()
     device: Device
+    telemetry: Callable[[], Telemetry]
     if settings.device == "cpu":
         device = CpuDevice()
         facts = DeviceInfo(kind="cpu", name=platform.processor() or platform.machine() or "CPU")
         read_processes = _no_processes
+        telemetry = Telemetry
     else:
         problem = cuda_problem(settings.device)
         if problem is not None:
@@ -53,6 +58,7 @@ def open_run(settings: RunSettings) -> Opening:
         nvml = shared_nvml()
         facts = _cuda_facts(nvml, index)
         read_processes = _Processes(nvml, index)
+        telemetry = functools.partial(reading, index, nvml)
     plan = resolve(settings, facts)
     hello = Hello(
         schema=SCHEMA,
@@ -71,7 +77,7 @@ def open_run(settings: RunSettings) -> Opening:
         allocator_config=", ".join(f"{name}={os.environ[name]}" for name in ALLOCATOR_VARIABLES if name in os.environ)
         or None,
     )
-    return Opening(hello, device, plan, read_processes)
+    return Opening(hello, device, plan, read_processes, telemetry)
 
 
 def versions(facts: DeviceInfo) -> dict[str, str]:

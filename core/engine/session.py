@@ -12,14 +12,16 @@ from typing import Literal, TypeVar
 import msgspec
 import torch
 
-from ..commands import AnyCommand, Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
+from ..commands import AnyCommand, Cancel, Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
 from ..events import Counters, Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
 from ..phases import PHASE_BY_ID, PHASE_IDS
 from ..settings import Mode, RunSettings
 from .decode import DecodeLoop
 from .devices import now
+from .experiments import run_experiment
 from .failures import EngineError, error_from, exit_code
 from .inbox import CommandQueue
+from .lab import Lab
 from .ledger import Ledger
 from .measured import Meter, Span
 from .memory import carried_forward
@@ -58,9 +60,11 @@ class Session:
         self._device = opening.device
         self._commands = commands
         self._emit = emit
-        ledger = Ledger(opening.device, opening.read_processes)
-        self._meter = Meter(opening.device, ledger, emit)
-        self.workflow = Workflow(self.settings, opening.plan, opening.device, ledger, emit)
+        self._facts = opening.hello.device
+        self._telemetry = opening.telemetry
+        self._ledger = Ledger(opening.device, opening.read_processes)
+        self._meter = Meter(opening.device, self._ledger, emit)
+        self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, emit)
         self._next = 0
         self._loop: DecodeLoop | None = None
         self._decoding = False
@@ -72,6 +76,9 @@ class Session:
         self._over = False
         self._error_code = 0
         self._dead = False
+        self._cancelled = False
+        self._experimenting = False
+        self._aside: list[AnyCommand] = []
 
     @property
     def next_phase(self) -> PhaseId | None:
@@ -94,6 +101,8 @@ class Session:
 
     def _wait(self) -> AnyCommand | None:
         """The next command; decodes while none waits, and returns none where phases are to be run meanwhile."""
+        if self._aside:
+            return self._aside.pop(0)
         if self._run_to is not None:
             return self._commands.get_nowait()
         if not self._decoding:
@@ -119,8 +128,60 @@ class Session:
                 self._resume(command)
             case Verify():
                 self._verify_command(command)
+            case Cancel():
+                self._refuse(command, "no sweep, bench or check is running")
             case Quit():
                 self._over = True
+            case _:
+                self._experiment(command)
+
+    def _experiment(self, command: AnyCommand) -> None:
+        """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
+        self._stop_decoding()
+        self._cancelled = False
+        self._experimenting = True
+        self._tell_status()
+        try:
+            run_experiment(command, self._lab())
+        except EngineError as reason:
+            if reason.kind == "settings" and reason.recoverable:
+                self._experimenting = False
+                self._refuse(command, f"{reason.headline}; {reason.hint}" if reason.hint else reason.headline)
+                return
+            self._failed(reason, None)
+        except Exception as exception:
+            self._failed(exception, None)
+        finally:
+            self._experimenting = False
+        self._tell_status()
+
+    def _lab(self) -> Lab:
+        return Lab(
+            settings=self.settings,
+            facts=self._facts,
+            device=self._device,
+            ledger=self._ledger,
+            workflow=self.workflow,
+            emit=self._emit,
+            cancelled=self._is_cancelled,
+            run_phases=self._run_up_to,
+            telemetry=self._telemetry,
+        )
+
+    def _is_cancelled(self) -> bool:
+        while (command := self._commands.get_nowait()) is not None:
+            if isinstance(command, Cancel | Quit):
+                self._cancelled = True
+            if not isinstance(command, Cancel):
+                self._aside.append(command)
+        return self._cancelled
+
+    def _run_up_to(self, phase: PhaseId) -> bool:
+        while self._next <= PHASE_IDS.index(phase):
+            if self._dead or not self._run_next():
+                return False
+        self._stop_decoding()
+        return True
 
     def _exit_code(self) -> int:
         if self._error_code:
@@ -395,7 +456,7 @@ class Session:
     def _status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> Status:
         if state is None:
             state = "decoding" if self._decoding else "paused" if self._paused else "idle"
-            if self._run_to is not None:
+            if self._run_to is not None or self._experimenting:
                 state = "running"
             if self.next_phase is None:
                 state = "released"

@@ -33,6 +33,14 @@ def telemetry_loop(
         return
 
 
+def reading(index: int, nvml: Nvml) -> Telemetry:
+    """One reading of the card of CUDA device `index`, now; without a certain match only the reason. Never raises."""
+    match = nvml.match(index)
+    if match.card is None:
+        return _unmatched(match)
+    return _safe_sample(match.card, match.by, nvml.has_context(index))
+
+
 def device_index(device: str) -> int | None:
     """CUDA's index in a setting for a device ("auto" and "cuda" are 0); None for the CPU."""
     if device in ("auto", "cuda"):
