@@ -102,7 +102,7 @@ class StaticKV:
             if keys.shape[0] != self.batch_size:
                 raise EngineError(
                     kind="batch_size",
-                    headline=f"a prompt of batch {keys.shape[0]} does not fit a cache made for batch {self.batch_size}",
+                    headline=f"A prompt of batch {keys.shape[0]} does not fit a cache made for batch {self.batch_size}",
                     hint="a StaticCache has the batch size it was allocated with",
                 )
             length = int(keys.shape[-2])
@@ -143,7 +143,7 @@ class StaticKV:
         if batch_size != self.batch_size:
             raise EngineError(
                 kind="batch_size",
-                headline=f"a step of batch {batch_size} on a StaticCache made for batch {self.batch_size}",
+                headline=f"A step of batch {batch_size} on a StaticCache made for batch {self.batch_size}",
                 hint=f"allocate the cache for batch {batch_size}, or decode {self.batch_size} sequences",
             )
 
@@ -179,9 +179,9 @@ class AddressGuard:
             shown = ", ".join(moved[:3]) + (f" and {len(moved) - 3} more" if len(moved) > 3 else "")
             raise EngineError(
                 kind="stale_graph",
-                headline=f"stale graph: {shown} moved since capture",
-                hint="the graph would go on with the old addresses; copy into the tensors instead of rebinding them, "
-                "or capture again",
+                headline=f"Stale graph: {shown} moved since capture",
+                hint="The graph would go on with the old addresses: copy into the tensors instead of rebinding them.",
+                recoverable=True,
             )
 
     def addresses(self) -> list[tuple[Fixed, int, bool]]:
@@ -211,6 +211,6 @@ def cache_too_small(prompt_len: int, capacity: int) -> EngineError:
     """The error for a prompt that leaves no room to decode."""
     return EngineError(
         kind="cache_too_small",
-        headline=f"a cache of {capacity} tokens has no room to decode after a prompt of {prompt_len}",
+        headline=f"A cache of {capacity} tokens has no room to decode after a prompt of {prompt_len}",
         hint=f"choose --max-cache-len {prompt_len + 1} or more",
     )

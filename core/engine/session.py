@@ -5,38 +5,31 @@ fails in a way the device survives can be tried again; everything measured so fa
 """
 
 import gc
-import math
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 import torch
 
 from ..commands import AnyCommand, Cancel, Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
-from ..events import Counters, Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
+from ..events import Error, Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
 from ..phases import PHASE_BY_ID, PHASE_IDS
 from ..settings import Mode, RunSettings
-from .decode import DecodeLoop
-from .devices import now
+from .decoding import Decoding
 from .experiments import run_experiment
 from .failures import EngineError, error_from, exit_code
 from .inbox import CommandQueue
 from .lab import Lab
 from .ledger import Ledger
-from .measured import Meter, Span
-from .memory import carried_forward
-from .models import Detokenizer
+from .measured import Meter
 from .opening import Opening, open_run
-from .workflow import Outcome, Workflow
+from .workflow import Workflow
 
-LIVE_MEMORY_S = 0.5
-"""Seconds between two live memory samples while decoding."""
 SPEED_STEPS = 64
 SPEED_S = 3.0
 """What a run of all phases spends on the speed of each eager mode: so many steps or seconds, whichever is less."""
 
 Emit = Callable[[Event], None]
-T = TypeVar("T")
 
 
 def run_session(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
@@ -57,20 +50,15 @@ class Session:
 
     def __init__(self, opening: Opening, commands: CommandQueue, emit: Emit) -> None:
         self.settings = opening.hello.settings
+        self._opening = opening
         self._device = opening.device
         self._commands = commands
         self._emit = emit
-        self._facts = opening.hello.device
-        self._telemetry = opening.telemetry
         self._ledger = Ledger(opening.device, opening.read_processes)
         self._meter = Meter(opening.device, self._ledger, emit)
         self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, emit)
+        self.decoding = Decoding(self.settings, opening.device, self.workflow, self._meter, emit)
         self._next = 0
-        self._loop: DecodeLoop | None = None
-        self._decoding = False
-        self._paused = False
-        self._replay: Span | None = None
-        self._last_live_memory = 0.0
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
@@ -93,7 +81,7 @@ class Session:
             if isinstance(command, Quit):
                 return 0
             if command is not None:
-                self._handle(command)
+                self.handle(command)
             elif self._run_to is not None:
                 self._run_on()
             if self._over:
@@ -105,11 +93,16 @@ class Session:
             return self._aside.pop(0)
         if self._run_to is not None:
             return self._commands.get_nowait()
-        if not self._decoding:
+        if not self.decoding.active:
             return self._commands.get()
-        return self._decode_until_command()
+        try:
+            return self.decoding.until_command(self._commands)
+        except Exception as exception:
+            self._decoding_failed(exception)
+            return None
 
-    def _handle(self, command: AnyCommand) -> None:
+    def handle(self, command: AnyCommand) -> None:
+        """Carry out one command."""
         self._run_to = None
         if self._dead:
             self._refuse(command, "the device is lost to this worker: restart (R)")
@@ -123,9 +116,9 @@ class Session:
             case SetMode():
                 self._set_mode(command)
             case Pause():
-                self._pause(command)
+                self._tell_status() if self.decoding.pause() else self._refuse(command, "nothing is decoding")
             case Resume():
-                self._resume(command)
+                self._tell_status() if self.decoding.resume() else self._refuse(command, "nothing is paused")
             case Verify():
                 self._verify_command(command)
             case Cancel():
@@ -134,54 +127,6 @@ class Session:
                 self._over = True
             case _:
                 self._experiment(command)
-
-    def _experiment(self, command: AnyCommand) -> None:
-        """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
-        self._stop_decoding()
-        self._cancelled = False
-        self._experimenting = True
-        self._tell_status()
-        try:
-            run_experiment(command, self._lab())
-        except EngineError as reason:
-            if reason.kind == "settings" and reason.recoverable:
-                self._experimenting = False
-                self._refuse(command, f"{reason.headline}; {reason.hint}" if reason.hint else reason.headline)
-                return
-            self._failed(reason, None)
-        except Exception as exception:
-            self._failed(exception, None)
-        finally:
-            self._experimenting = False
-        self._tell_status()
-
-    def _lab(self) -> Lab:
-        return Lab(
-            settings=self.settings,
-            facts=self._facts,
-            device=self._device,
-            ledger=self._ledger,
-            workflow=self.workflow,
-            emit=self._emit,
-            cancelled=self._is_cancelled,
-            run_phases=self._run_up_to,
-            telemetry=self._telemetry,
-        )
-
-    def _is_cancelled(self) -> bool:
-        while (command := self._commands.get_nowait()) is not None:
-            if isinstance(command, Cancel | Quit):
-                self._cancelled = True
-            if not isinstance(command, Cancel):
-                self._aside.append(command)
-        return self._cancelled
-
-    def _run_up_to(self, phase: PhaseId) -> bool:
-        while self._next <= PHASE_IDS.index(phase):
-            if self._dead or not self._run_next():
-                return False
-        self._stop_decoding()
-        return True
 
     def _exit_code(self) -> int:
         if self._error_code:
@@ -205,7 +150,7 @@ class Session:
         if self.next_phase is None or (self.next_phase == "release" and not headless):
             self._run_to = None
             self._over = headless
-            if not headless and not self._decoding and not self._replay:
+            if not headless and not self.decoding.active:
                 self._decode_on()
             return
         if self.next_phase == "release":
@@ -213,84 +158,94 @@ class Session:
         if self._dead or not self._run_next():
             self._run_to = None
             self._over = headless
-        elif self._replay is not None and headless:
+        elif self.decoding.in_replay_phase and headless:
             self._stretch(self.settings.tokens)
-        elif self._decoding:
+        elif self.decoding.active:
             self._run_to = None
 
     def _decode_on(self) -> None:
         """Where no replay can be: go on in the best mode there is."""
         modes: tuple[Mode, ...] = (self.settings.mode, "graph", "eager")
-        mode = next((mode for mode in modes if self._can_decode(mode)), None)
+        mode = next((mode for mode in modes if self.decoding.can(mode)), None)
         if mode is not None:
-            self._start_decoding(mode)
+            self.decoding.start(mode)
+        self._tell_status()
+
+    def _take_speeds(self) -> None:
+        """A stretch of each eager mode, so that a run of all phases tells every speed."""
+        modes: tuple[Mode, ...] = ("eager", "dynamic")
+        for mode in modes:
+            if not self._error_code and self.decoding.can(mode):
+                self.decoding.start(mode)
+                self._stretch(SPEED_STEPS, SPEED_S)
+        self.decoding.stop()
+
+    def _stretch(self, steps: int, seconds: float | None = None) -> None:
+        try:
+            if seconds is None:
+                self.decoding.stretch(steps)
+            else:
+                self.decoding.stretch(steps, seconds)
+        except Exception as exception:
+            self._decoding_failed(exception)
 
     def _run_next(self) -> bool:
         """Run the next phase; False if it failed."""
         phase = self.next_phase
         assert phase is not None
-        self._stop_decoding()
+        self.decoding.stop()
         self._tell_status("running", phase)
         refusal = self._device.capture_refusal if PHASE_BY_ID[phase].needs_cuda else None
         if refusal is not None:
             self._emit(PhaseEnd(phase=phase, status="unavailable", reason=refusal))
-            self._next += 1
-            self._tell_status()
-            return True
-        try:
-            self._run(phase)
-        except Exception as exception:
-            self._failed(exception, phase)
-            return False
+        else:
+            try:
+                self._run(phase)
+            except Exception as exception:
+                self._failed(exception, phase)
+                return False
         self._next += 1
         self._tell_status()
         return True
 
     def _run(self, phase: PhaseId) -> None:
         if phase == "release":
-            self._forget_loop()
+            self.decoding.close()
         span = self._meter.begin(phase)
         if phase == "replay":
-            self._replay = span
-            self._start_decoding("graph", afresh=True)
+            headless = self._run_to == "release"
+            self.decoding.go_on_in = None if headless or self.settings.mode == "graph" else self.settings.mode
+            self.decoding.start_replay_phase(span)
             return
         self._meter.done(span, self.workflow.run(phase))
         if phase == "load":
-            self._loop = self._new_loop()
+            self.decoding.open()
         if phase == "capture":
             if self.settings.memory_snapshot:
                 self._write_snapshot(self.settings.memory_snapshot)
             if self.settings.verify_steps:
                 self._verify()
 
-    def _failed(self, exception: Exception, phase: PhaseId | None) -> None:
-        """Tell what happened, and let go of what the failed phase had allocated, as far as the device lives."""
-        error = error_from(exception, phase, settings=self.settings)
-        if error.kind != "device_lost":
-            try:
-                free = self._device.free_and_total() if phase != "context" else None
-                reading = self._device.counters()
-                error = error_from(
-                    exception,
-                    phase,
-                    free=None if free is None else free[0],
-                    reserved=reading.reserved,
-                    settings=self.settings,
-                )
-            except Exception as second:
-                self._emit(Log(source="engine", text=f"counters are lost as well: {second}"))
-        self._replay = self._run_to = None
-        self._decoding = self._paused = False
-        if self._loop is not None:
-            self._loop.forget()
-        self._emit(error)
-        self._error_code = self._error_code or exit_code(error.kind)
-        self._dead = self._dead or not error.recoverable
-        exception.__traceback__ = None
-        gc.collect()
-        if error.recoverable:
-            self._device.empty_cache()
-        self._tell_status("failed", phase)
+    def _run_up_to(self, phase: PhaseId) -> bool:
+        """For an experiment: every phase that is left up to this one; False if one failed."""
+        while self._next <= PHASE_IDS.index(phase):
+            if self._dead or not self._run_next():
+                return False
+            if self.decoding.in_replay_phase:
+                self._stretch(self.settings.tokens)
+        self.decoding.stop()
+        return not self._error_code
+
+    def _set_mode(self, command: SetMode) -> None:
+        if command.mode == "graph" and self.next_phase == "replay":
+            self._run_next()
+            return
+        try:
+            self.decoding.start(command.mode)
+        except EngineError as reason:
+            self._refuse_for(command, reason)
+        else:
+            self._tell_status()
 
     def _write_snapshot(self, path: str) -> None:
         try:
@@ -305,7 +260,7 @@ class Session:
         if self.workflow.captured is None:
             self._refuse(command, self._device.capture_refusal or "capture a graph first")
             return
-        self._stop_decoding()
+        self.decoding.stop()
         self._verify()
         self._tell_status()
 
@@ -316,164 +271,107 @@ class Session:
             self._failed(exception, "capture")
             return
         self._emit(self._verification)
-        _there(self._loop).valid = self._verification.verdict != "mismatch"
+        self.decoding.set_valid(self._verification.verdict != "mismatch")
 
-    # ------------------------------------------------------------------------------------------------------ decoding
+    # --------------------------------------------------------------------------------------------------- experiments
 
-    def _new_loop(self) -> DecodeLoop:
-        loaded = self.workflow.loaded
-        tokenizer = None if loaded is None else loaded.tokenizer
-        detokenize = None if tokenizer is None else Detokenizer(tokenizer).push
-        return DecodeLoop(self._device, self._emit, self.settings.batch_size, detokenize)
-
-    def _set_mode(self, command: SetMode) -> None:
-        if command.mode == "graph" and self.next_phase == "replay":
-            self._run_next()
-            return
+    def _experiment(self, command: AnyCommand) -> None:
+        """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
+        self.decoding.stop()
+        self._cancelled = False
+        self._experimenting = True
+        self._tell_status()
         try:
-            self._start_decoding(command.mode)
+            run_experiment(command, self._lab())
         except EngineError as reason:
-            self._refuse(command, f"{reason.headline}; {reason.hint}" if reason.hint else reason.headline)
-
-    def _can_decode(self, mode: Mode) -> bool:
-        try:
-            self.workflow.arm(mode)
-        except EngineError:
-            return False
-        return self._loop is not None
-
-    def _start_decoding(self, mode: Mode, *, afresh: bool = False) -> None:
-        """Decode in this mode from the next token on. Raises `EngineError` where that cannot be yet."""
-        arm = self.workflow.arm(mode)
-        loop = self._loop
-        if loop is None:
-            raise EngineError("settings", "no model is loaded", "run load first", recoverable=True)
-        if self._replay is not None and mode != "graph":
-            self._end_replay_phase()
-        if afresh or loop.mode != mode or not (self._decoding or self._paused):
-            with self._device.on(self.workflow.stream):
-                loop.enter(arm)
-        elif self._paused:
-            loop.resume()
-        self._decoding, self._paused = True, False
-        self._tell_status()
-
-    def _decode_until_command(self) -> AnyCommand | None:
-        """Decode until a command waits; looked at between two steps, never inside one."""
-        loop = _there(self._loop)
-        try:
-            with self._device.on(self.workflow.stream):
-                while (command := self._commands.get_nowait()) is None:
-                    self._step(loop)
+            self._experimenting = False
+            if reason.kind == "settings" and reason.recoverable:
+                self._refuse_for(command, reason)
+                return
+            self._failed(reason, None)
         except Exception as exception:
-            self._failed(exception, "replay" if loop.mode == "graph" else None)
-            return None
-        return command
+            self._failed(exception, None)
+        self._experimenting = False
+        self._tell_status()
 
-    def _stretch(self, steps: int, seconds: float = math.inf) -> None:
-        """Decode until this mode has come to `steps` steps, or for some seconds."""
-        loop = _there(self._loop)
-        end = now() + seconds
+    def _lab(self) -> Lab:
+        return Lab(
+            settings=self.settings,
+            facts=self._opening.hello.device,
+            device=self._device,
+            ledger=self._ledger,
+            workflow=self.workflow,
+            emit=self._emit,
+            cancelled=self._is_cancelled,
+            run_phases=self._run_up_to,
+            telemetry=self._opening.telemetry,
+        )
+
+    def _is_cancelled(self) -> bool:
+        while (command := self._commands.get_nowait()) is not None:
+            if isinstance(command, Cancel | Quit):
+                self._cancelled = True
+            if not isinstance(command, Cancel):
+                self._aside.append(command)
+        return self._cancelled
+
+    # ------------------------------------------------------------------------------------------- failures and status
+
+    def _decoding_failed(self, exception: Exception) -> None:
+        self._failed(exception, "replay" if self.decoding.mode == "graph" else None)
+
+    def _failed(self, exception: Exception, phase: PhaseId | None) -> None:
+        """Tell what happened, and let go of what the failed phase had allocated, as far as the device lives."""
+        error = self._told(exception, phase)
+        if self.decoding.in_replay_phase:
+            self._next = PHASE_IDS.index("replay")
+        self._run_to = None
+        self.decoding.drop()
+        self._emit(error)
+        self._error_code = self._error_code or exit_code(error.kind)
+        self._dead = self._dead or not error.recoverable
+        exception.__traceback__ = None
+        gc.collect()
+        if error.recoverable:
+            self._device.empty_cache()
+        self._tell_status("failed", phase)
+
+    def _told(self, exception: Exception, phase: PhaseId | None) -> Error:
+        """The error, with the device's figures as far as they can still be read."""
+        error = error_from(exception, phase, settings=self.settings)
+        if error.kind == "device_lost" or phase == "context":
+            return error
         try:
-            with self._device.on(self.workflow.stream):
-                while loop.launched < steps and now() < end:
-                    self._step(loop)
-                loop.drain()
-        except Exception as exception:
-            self._failed(exception, "replay" if loop.mode == "graph" else None)
-
-    def _step(self, loop: DecodeLoop) -> None:
-        loop.step()
-        if self._replay is not None and loop.launched >= self.settings.tokens:
-            self._end_replay_phase()
-            if self._run_to is None and self.settings.mode != "graph":
-                self._start_decoding(self.settings.mode)
-        if now() - self._last_live_memory >= LIVE_MEMORY_S:
-            self._last_live_memory = now()
-            self._tell_live_memory()
-
-    def _end_replay_phase(self) -> None:
-        """The replays that the phase is measured over have been made: decoding goes on, the phase is done."""
-        span, loop = _there(self._replay), _there(self._loop)
-        self._replay = None
-        loop.drain()
-        took = now() - span.began
-        self.workflow.tell_addresses()
-        self._meter.done(span, Outcome(notes=(f"measured over {loop.launched} replays",)), seconds=took)
-        loop.resume()
-
-    def _stop_decoding(self) -> None:
-        if not (self._decoding or self._paused) or self._loop is None:
-            return
-        if self._replay is not None:
-            self._end_replay_phase()
-        self._loop.drain()
-        self._decoding = self._paused = False
-
-    def _pause(self, command: Pause) -> None:
-        if not self._decoding or self._loop is None:
-            self._refuse(command, "nothing is decoding")
-            return
-        self._loop.drain()
-        self._decoding, self._paused = False, True
-        self._tell_status()
-
-    def _resume(self, command: Resume) -> None:
-        if not self._paused or self._loop is None:
-            self._refuse(command, "nothing is paused")
-            return
-        self._loop.resume()
-        self._decoding, self._paused = True, False
-        self._tell_status()
-
-    def _take_speeds(self) -> None:
-        """A stretch of each eager mode, so that a run of all phases tells every speed."""
-        modes: tuple[Mode, ...] = ("eager", "dynamic")
-        for mode in modes:
-            if not self._error_code and self._can_decode(mode):
-                self._start_decoding(mode)
-                self._stretch(SPEED_STEPS, SPEED_S)
-        self._stop_decoding()
-
-    def _forget_loop(self) -> None:
-        if self._loop is not None:
-            self._loop.forget()
-        self._loop = None
-
-    # ------------------------------------------------------------------------------------------------------- telling
-
-    def _tell_live_memory(self) -> None:
-        last = self._meter.last
-        if last is None or last.total_bytes is None:
-            return
-        reading, free = self._device.counters(), self._device.free_and_total()
-        counters = Counters(requested=reading.requested, allocated=reading.allocated, reserved=reading.reserved)
-        self._emit(carried_forward(last, counters, None if free is None else free[0], None))
+            free, reserved = self._device.free_and_total(), self._device.counters().reserved
+        except Exception as second:
+            self._emit(Log(source="engine", text=f"counters are lost as well: {second}"))
+            return error
+        free_bytes = None if free is None else free[0]
+        return error_from(exception, phase, free=free_bytes, reserved=reserved, settings=self.settings)
 
     def _tell_status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> None:
         self._emit(self._status(state, phase))
 
     def _status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> Status:
         if state is None:
-            state = "decoding" if self._decoding else "paused" if self._paused else "idle"
+            state = "decoding" if self.decoding.active else "paused" if self.decoding.paused else "idle"
             if self._run_to is not None or self._experimenting:
                 state = "running"
             if self.next_phase is None:
                 state = "released"
             if self._dead:
                 state = "failed"
-        mode = self._loop.mode if self._loop is not None and (self._decoding or self._paused) else None
         return Status(
-            state=state, mode=mode, phase=phase, next_phase=self.next_phase, tainted_bytes=self.workflow.tainted_bytes
+            state=state,
+            mode=self.decoding.mode,
+            phase=phase,
+            next_phase=self.next_phase,
+            tainted_bytes=self.workflow.tainted_bytes,
         )
+
+    def _refuse_for(self, command: AnyCommand, reason: EngineError) -> None:
+        self._refuse(command, f"{reason.headline}; {reason.hint}" if reason.hint else reason.headline)
 
     def _refuse(self, command: AnyCommand, why: str) -> None:
         name = str(type(command).__struct_config__.tag)
         self._emit(msgspec.structs.replace(self._status(), refused=name, why=why))
-
-
-def _there(value: T | None) -> T:
-    """What the state of the session guarantees to be there."""
-    if value is None:
-        raise RuntimeError("the session has lost track of what it does")
-    return value

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from .caches import Fixed, StaticKV, rewind_dynamic
+from .caches import Fixed, StaticKV, dynamic_layers, rewind_dynamic
 from .models import forward_kwargs
 
 
@@ -97,6 +97,19 @@ class DynamicDecode:
         self.first_ids = first_ids
         self.step = DecodeStep(model, cache, first_ids)
         self.cursor = Cursor(prompt_len, capacity, self._rewind)
+        self.watched = 0
+        """Steps made by `launch`."""
+        self.moves = 0
+        """In how many of them the first layer's keys came to another address."""
+
+    def launch(self) -> torch.Tensor:
+        """A step, watched for whether the cache stays where it is."""
+        layer = dynamic_layers(self.cache)[0]
+        before = layer.keys.data_ptr()
+        logits = self.step()
+        self.watched += 1
+        self.moves += layer.keys.data_ptr() != before
+        return logits
 
     def _rewind(self) -> None:
         rewind_dynamic(self.cache, self.cursor.prompt_len)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from transformers import DynamicCache
 
-from ..events import Addresses, Event, FixedTensor, Graph, Item, PhaseId, Progress, Verification
+from ..events import Addresses, Caches, Event, FixedTensor, Graph, Item, PhaseId, Progress, Verification
 from ..memory_map import MIB
 from ..settings import Mode, RunSettings
 from .caches import AddressGuard, StaticKV, cache_too_small, dynamic_layers, dynamic_tensors
@@ -60,6 +60,10 @@ class Workflow:
         self.captured: CapturedStep | None = None
         self.guard: AddressGuard | None = None
         self._filled = False
+        self.kept: list[CapturedStep] = []
+        """Graphs of demonstrations: dropped with the run's own, since graphs of one stream share its workspace."""
+        self.rebound: torch.Tensor | None = None
+        """The captured input, while a demonstration has bound the step to another one."""
         self.tainted_bytes: int | None = None
         """What a failed capture has leaked; only a new process gives it back."""
 
@@ -211,9 +215,11 @@ class Workflow:
         return Outcome(driver_pieces=pieces, notes=tuple(notes))
 
     def _release(self) -> Outcome:
-        if self.captured is not None:
-            self.captured.release()
-        self.captured = self.guard = self.static = self.kv = None
+        for captured in (*self.kept, self.captured):
+            if captured is not None:
+                captured.release()
+        self.kept.clear()
+        self.captured = self.guard = self.static = self.kv = self.rebound = None
         self.dynamic = self.loaded = None
         self._filled = False
         self.ledger.disown()
@@ -237,7 +243,7 @@ class Workflow:
         if mode == "dynamic":
             dynamic = self._need_dynamic()
             reads = dynamic_reads(loaded, batch_size)
-            return Arm("dynamic", dynamic.step, dynamic.step.input_ids, dynamic.cursor, reads)
+            return Arm("dynamic", dynamic.launch, dynamic.step.input_ids, dynamic.cursor, reads)
         static = self._need_static()
         reads = static_reads(loaded, batch_size, static.kv.capacity)
         if not self._filled:
@@ -300,6 +306,32 @@ class Workflow:
             )
         )
 
+    def keep(self, captured: CapturedStep) -> None:
+        """Keep a demonstration's graph until release, and know its logits."""
+        self.kept.append(captured)
+        for address, size in captured.begin_blocks:
+            self.ledger.own_block(address, size, CAPTURE_STATE)
+        self.ledger.own("graph_io", "logits of demonstrations", self._kept_logits)
+
+    def require_unmoved(self) -> None:
+        """Raise `EngineError` (kind "stale_graph") if a replay would work on memory that is no longer the tensors'."""
+        self._need_guard().require_unmoved()
+
+    def tell_caches(self) -> None:
+        """Emit both caches side by side, as far as they exist."""
+        static, dynamic = self.static, self.dynamic
+        self._emit(
+            Caches(
+                static_bytes=None if static is None else sum(fixed.tensor.nbytes for fixed in static.kv.fixed()),
+                static_position=None if static is None else static.cursor.position,
+                static_moves=None if self.guard is None else len(self.guard.moved()),
+                dynamic_bytes=None if dynamic is None else _storage_bytes(dynamic_tensors(dynamic.cache)),
+                dynamic_position=None if dynamic is None else dynamic.cursor.position,
+                dynamic_steps=0 if dynamic is None else dynamic.watched,
+                dynamic_moves=0 if dynamic is None else dynamic.moves,
+            )
+        )
+
     # -------------------------------------------------------------------------------------------------------- parts
 
     def _leaked(self) -> int | None:
@@ -348,6 +380,9 @@ class Workflow:
     def _graph_logits(self) -> Iterable[tuple[str, torch.Tensor]]:
         return [] if self.captured is None else [("graph logits", self.captured.logits)]
 
+    def _kept_logits(self) -> Iterable[tuple[str, torch.Tensor]]:
+        return [("demonstration logits", captured.logits) for captured in self.kept]
+
     def _need_model(self) -> LoadedModel:
         return _needed(self.loaded, "load")
 
@@ -368,6 +403,11 @@ def _needed(value: T | None, phase: str) -> T:
     if value is None:
         raise EngineError("settings", f"{phase} has not been run", f"run {phase} first", recoverable=True)
     return value
+
+
+def _storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+    return sum(storages.values())
 
 
 def _difference(first: int | None, second: int | None) -> int | None:

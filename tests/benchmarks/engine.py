@@ -62,11 +62,11 @@ def main() -> int:
 
 
 def _engine(session: Session, steps: int) -> float:
-    session._start_decoding("graph", afresh=True)
+    session.decoding.start("graph", afresh=True)
     begun = time.perf_counter()
-    session._stretch(steps)
+    session.decoding.stretch(steps)
     took = time.perf_counter() - begun
-    session._stop_decoding()
+    session.decoding.stop()
     return steps / took
 
 

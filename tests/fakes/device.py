@@ -6,6 +6,7 @@ import torch
 
 from cgtop.core.engine.devices import AllocatorCounters, CpuDevice, StepFunction
 from cgtop.core.engine.graphs import CapturedStep
+from cgtop.core.engine.steps import DecodeStep
 
 
 class PretendCapture(CapturedStep):
@@ -17,6 +18,7 @@ class PretendCapture(CapturedStep):
         for tensor, before in kept:
             tensor.copy_(before)
         self._step = step
+        self._input_ids = step.input_ids if isinstance(step, DecodeStep) else None
         self.pool_id = "0.1"
         self.replays = 0
         self.instantiated = False
@@ -27,7 +29,14 @@ class PretendCapture(CapturedStep):
     def replay(self) -> None:
         assert self.instantiated
         self.replays += 1
-        self.logits.copy_(self._step())
+        if not isinstance(self._step, DecodeStep) or self._input_ids is None:
+            self.logits.copy_(self._step())
+            return
+        bound, self._step.input_ids = self._step.input_ids, self._input_ids  # a graph reads where it was captured
+        try:
+            self.logits.copy_(self._step())
+        finally:
+            self._step.input_ids = bound
 
     def release(self) -> None:
         del self._step

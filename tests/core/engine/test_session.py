@@ -126,8 +126,8 @@ def test_eager_dynamic_and_graph_decode_the_same_tokens_from_the_same_prompt() -
         driven = Driven(with_(verify_steps=0), pretend=True)
         driven.run(*[RunPhase() for _ in range(7)])
         workflow, session = driven.session.workflow, driven.session
-        session._start_decoding(mode)
-        session._stretch(25)
+        session.decoding.start(mode)
+        session.decoding.stretch(25)
         found[mode] = tokens_of(driven, mode)[:25]
         assert len(found[mode]) == 25
         assert workflow.static is not None
@@ -138,13 +138,13 @@ def test_eager_dynamic_and_graph_decode_the_same_tokens_from_the_same_prompt() -
 def test_eager_and_graph_go_on_at_the_same_position_of_the_same_cache() -> None:
     alone = Driven(with_(verify_steps=0), pretend=True)
     alone.run(*[RunPhase() for _ in range(7)])
-    alone.session._start_decoding("eager")
-    alone.session._stretch(24)
+    alone.session.decoding.start("eager")
+    alone.session.decoding.stretch(24)
     switching = Driven(with_(verify_steps=0), pretend=True)
     switching.run(*[RunPhase() for _ in range(7)])
     for mode, steps in (("eager", 8), ("graph", 8), ("eager", 8)):
-        switching.session._start_decoding(mode)  # type: ignore[arg-type]
-        switching.session._stretch(steps)
+        switching.session.decoding.start(mode)  # type: ignore[arg-type]
+        switching.session.decoding.stretch(steps)
     switched = [token for event in switching.of(Tokens) for token in event.ids]
     expected = tokens_of(alone, "eager")
     count = min(len(switched), len(expected), 26)
@@ -156,8 +156,8 @@ def test_a_full_cache_rewinds_to_the_prompt_and_counts_a_lap() -> None:
     driven = Driven(with_(max_cache_len=16, verify_steps=0), pretend=True)
     driven.run(*[RunPhase() for _ in range(7)])
     for mode in ("eager", "dynamic", "graph"):
-        driven.session._start_decoding(mode)
-        driven.session._stretch(20)
+        driven.session.decoding.start(mode)
+        driven.session.decoding.stretch(20)
         decode = last(driven.of(Decode))
         assert decode.mode == mode and decode.laps >= 1 and decode.position <= decode.capacity == 16
     first, again = tokens_of(driven, "dynamic")[:9], tokens_of(driven, "dynamic")[9:18]
@@ -181,7 +181,7 @@ def test_a_moved_tensor_makes_the_graph_stale_instead_of_wrong() -> None:
     assert static is not None
     layer = static.kv.layers[1]
     layer.keys = layer.keys.clone()
-    driven.session._start_decoding("graph")
+    driven.session.decoding.start("graph")
     driven.session._stretch(1)
     error = last(driven.of(Error))
     assert error.kind == "stale_graph" and "keys 1" in error.headline
@@ -191,14 +191,14 @@ def test_pause_stops_between_two_steps_and_resume_goes_on() -> None:
     driven = Driven(with_(verify_steps=0), pretend=True)
     driven.run(*[RunPhase() for _ in range(6)])
     session = driven.session
-    session._start_decoding("eager")
-    session._stretch(5)
-    session._handle(Pause())
+    session.decoding.start("eager")
+    session.decoding.stretch(5)
+    session.handle(Pause())
     assert last(driven.of(Status)).state == "paused"
     count = len(driven.of(Decode))
-    session._handle(Pause())
+    session.handle(Pause())
     assert "nothing is decoding" in last(driven.of(Status)).why
-    session._handle(Resume())
+    session.handle(Resume())
     assert last(driven.of(Status)).state == "decoding" and len(driven.of(Decode)) == count
 
 
@@ -206,13 +206,13 @@ def test_verifying_again_in_the_middle_leaves_the_decode_state_as_it_found_it() 
     def decoded(verify: bool) -> list[int]:
         driven = Driven(with_(max_cache_len=100), pretend=True)
         driven.run(*[RunPhase() for _ in range(7)])
-        driven.session._start_decoding("eager")
-        driven.session._stretch(10 if verify else 20)
+        driven.session.decoding.start("eager")
+        driven.session.decoding.stretch(10 if verify else 20)
         if verify:
-            driven.session._handle(Verify())
+            driven.session.handle(Verify())
             assert last(driven.of(Verification)).verdict == "identical"
-            driven.session._start_decoding("eager")
-            driven.session._stretch(10)
+            driven.session.decoding.start("eager")
+            driven.session.decoding.stretch(10)
         return tokens_of(driven, "eager")
 
     plain, verified = decoded(False), decoded(True)

@@ -1,0 +1,211 @@
+"""Two things that a student should see once: a capture on a DynamicCache, and an input that is rebound.
+
+Both really happen on the run's own model, and both leave the decode state as they found it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from transformers import DynamicCache
+
+from ..commands import Command
+from ..events import Demonstration, DynamicCapture
+from .caches import dynamic_layers
+from .failures import EngineError
+from .graphs import CapturedStep
+from .lab import Lab
+from .steps import DecodeStep, DynamicDecode, StaticDecode
+
+REPLAYS = 8
+"""Replays, and eager steps that they are compared with."""
+USELESS = (
+    "a replay runs no Python: the cache's length stays where capture left it, and every replay computes the same "
+    "position again from the same tensors"
+)
+STRIDE = 7
+"""Between the ids that are fed: far enough from what the model would choose itself to tell the two apart."""
+
+
+def try_dynamic_capture(command: Command, lab: Lab) -> None:
+    """Capture a decode step on a DynamicCache; emits `DynamicCapture`, whatever comes of it."""
+    if lab.device.capture_refusal is not None:
+        raise _not_now(lab.device.capture_refusal)
+    dynamic = lab.workflow.dynamic
+    if dynamic is None or lab.workflow.loaded is None:
+        raise _not_now("There is no DynamicCache yet", "run prefill first")
+    with lab.device.on(lab.workflow.stream):
+        expected, _ = _eager_on_a_copy(lab, dynamic)
+    cache = _copied(lab, dynamic)
+    step = DecodeStep(lab.workflow.loaded.model, cache, dynamic.first_ids)
+    try:
+        captured = lab.device.capture(step, lab.workflow.stream)
+    except Exception as problem:
+        lab.emit(
+            DynamicCapture(
+                captured=False,
+                error=f"{type(problem).__name__}: {problem}",
+                eager_ids=expected,
+                note="this attention cannot be captured on a DynamicCache at all",
+            )
+        )
+        return
+    lab.workflow.keep(captured)
+    captured.instantiate()
+    before = int(cache.get_seq_length())
+    replayed = []
+    with lab.device.on(lab.workflow.stream):
+        for _ in range(REPLAYS):
+            captured.replay()
+            replayed.append(_first(step.input_ids))
+    after = int(cache.get_seq_length())
+    usable = tuple(replayed) == expected and after == before + REPLAYS - 1
+    lab.emit(
+        DynamicCapture(
+            captured=True,
+            replays=REPLAYS,
+            length_before=before,
+            length_after=after,
+            eager_ids=expected,
+            replay_ids=tuple(replayed),
+            usable=usable,
+            note="" if usable else USELESS,
+        )
+    )
+
+
+def break_input(command: Command, lab: Lab) -> None:
+    """Rebind the static input and replay: the graph goes on reading the old address. Stays broken until mended."""
+    static, captured = _captured(lab)
+    workflow = lab.workflow
+    if workflow.rebound is not None:
+        raise _not_now("The input is rebound already", "mend it first (b)")
+    fed, expected = _fed_and_expected(lab, static)
+    original = static.step.input_ids
+    with lab.device.on(workflow.stream), _state_kept(static, original):
+        replayed = []
+        for ids in fed:
+            static.step.input_ids = _as_input(ids, original)
+            captured.replay()
+            replayed.append(_first(captured.logits.argmax(dim=-1)))
+    static.step.input_ids = original.clone()
+    workflow.rebound = original
+    refused = ""
+    try:
+        workflow.require_unmoved()
+    except EngineError as reason:
+        refused = reason.headline
+    lab.emit(
+        Demonstration(
+            stage="broken",
+            fed_ids=tuple(fed),
+            expected_ids=expected,
+            replay_ids=tuple(replayed),
+            captured_address=original.data_ptr(),
+            present_address=static.step.input_ids.data_ptr(),
+            refused=refused,
+        )
+    )
+    workflow.tell_addresses()
+
+
+def mend_input(command: Command, lab: Lab) -> None:
+    """Put the captured input back, copy into it, and replay: the outputs are those of eager steps again."""
+    static, captured = _captured(lab)
+    workflow = lab.workflow
+    original = workflow.rebound
+    if original is None:
+        raise _not_now("The input is where the graph reads it", "rebind it first (b)")
+    with lab.device.on(workflow.stream):
+        original.copy_(static.step.input_ids)
+    static.step.input_ids = original
+    workflow.rebound = None
+    fed, expected = _fed_and_expected(lab, static)
+    with lab.device.on(workflow.stream), _state_kept(static, original):
+        replayed = []
+        for ids in fed:
+            original.copy_(_as_input(ids, original))
+            captured.replay()
+            replayed.append(_first(captured.logits.argmax(dim=-1)))
+    workflow.require_unmoved()
+    lab.emit(
+        Demonstration(
+            stage="mended",
+            fed_ids=tuple(fed),
+            expected_ids=expected,
+            replay_ids=tuple(replayed),
+            captured_address=original.data_ptr(),
+            present_address=static.step.input_ids.data_ptr(),
+        )
+    )
+    workflow.tell_addresses()
+
+
+def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
+    static, captured = lab.workflow.static, lab.workflow.captured
+    if static is None or captured is None:
+        raise _not_now(lab.device.capture_refusal or "There is no graph yet", "run capture first")
+    room = static.cursor.capacity - static.cursor.position
+    if room < REPLAYS:
+        raise _not_now(f"The cache has room for {room} more tokens and this needs {REPLAYS}", "go on decoding")
+    return static, captured
+
+
+def _fed_and_expected(lab: Lab, static: StaticDecode) -> tuple[list[int], tuple[int, ...]]:
+    """Ids to feed, and what eager steps from the present position make of them."""
+    vocab = lab.workflow.plan.info.vocab_size
+    first = _first(static.step.input_ids)
+    fed = [(first + STRIDE * (number + 1)) % vocab for number in range(REPLAYS)]
+    expected = []
+    with lab.device.on(lab.workflow.stream), _state_kept(static, static.step.input_ids):
+        for ids in fed:
+            static.step.input_ids.copy_(_as_input(ids, static.step.input_ids))
+            expected.append(_first(static.step().argmax(dim=-1)))
+    return fed, tuple(expected)
+
+
+@contextmanager
+def _state_kept(static: StaticDecode, input_ids: torch.Tensor) -> Iterator[None]:
+    """Put length and input back; what was written behind the position is masked and will be overwritten."""
+    before = input_ids.clone()
+    try:
+        yield
+    finally:
+        input_ids.copy_(before)
+        static.kv.set_length(static.cursor.position)
+
+
+def _eager_on_a_copy(lab: Lab, dynamic: DynamicDecode) -> tuple[tuple[int, ...], DynamicCache]:
+    loaded = lab.workflow.loaded
+    assert loaded is not None
+    cache = _copied(lab, dynamic)
+    step = DecodeStep(loaded.model, cache, dynamic.first_ids)
+    ids = []
+    for _ in range(REPLAYS):
+        step()
+        ids.append(_first(step.input_ids))
+    return tuple(ids), cache
+
+
+def _copied(lab: Lab, dynamic: DynamicDecode) -> DynamicCache:
+    """The prompt's part of the run's DynamicCache, in a cache of its own."""
+    loaded, length = lab.workflow.loaded, dynamic.cursor.prompt_len
+    assert loaded is not None
+    copy = DynamicCache(config=loaded.model.config)
+    with lab.device.on(lab.workflow.stream):
+        for number, layer in enumerate(dynamic_layers(dynamic.cache)):
+            copy.update(layer.keys[:, :, :length], layer.values[:, :, :length], number)
+    return copy
+
+
+def _as_input(ids: int, like: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(like, ids)
+
+
+def _first(ids: torch.Tensor) -> int:
+    """The first sequence's id; waits for the device."""
+    return int(ids.flatten()[0].item())
+
+
+def _not_now(headline: str, hint: str = "") -> EngineError:
+    return EngineError("settings", headline, hint, recoverable=True)
