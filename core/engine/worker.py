@@ -23,6 +23,7 @@ from ..commands import Quit, decode_command
 from ..events import End, Error, Event, Hello, Log
 from ..settings import RunSettings
 from .inbox import CommandQueue
+from .nvml import hush_pynvml_warning
 from .sink import EventSink
 
 Emit = Callable[[Event], None]
@@ -129,6 +130,7 @@ def _run_session(name: str, settings: RunSettings, commands: CommandQueue, sink:
         _run_telemetry("cpu" if on_cpu.is_set() else settings.device, sink.emit, telemetry_stop)
 
     threading.Thread(target=telemetry, name="cgtop-telemetry", daemon=True).start()
+    hush_pynvml_warning()
     try:
         exit_code = _load_session(name)(settings, commands, emit)
         reason = "done" if exit_code == 0 else f"ended with exit code {exit_code}"

@@ -8,11 +8,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cgtop.core.commands import Quit, RunAll
+from cgtop.core.engine.nvml import Nvml, open_nvml
 from cgtop.core.events import Event, Hello, decode_event
 from cgtop.core.recording import RecordingWriter, open_recording
 from cgtop.core.settings import RunSettings
 from cgtop.tui.cli import app
 from cgtop.tui.commands import gpu, options, phases, top
+from tests.fakes.nvml import FakeCard, FakeNvml
 from tests.sample import sample_run
 from tests.tui.fake_engine import FakeEngine, stream
 
@@ -249,7 +251,15 @@ def test_version_names_the_program() -> None:
     assert cgtop("--version").stdout.startswith("cgtop ")
 
 
-@pytest.mark.parametrize(("value", "found"), [("", False), ("-1", False)])
-def test_a_hidden_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, value: str, found: bool) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert gpu.nvidia_gpu().found is found
+@pytest.mark.parametrize(("value", "found"), [("", False), ("-1", False), ("99", False), ("0", True), (None, True)])
+def test_a_hidden_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, value: str | None, found: bool) -> None:
+    environ = {} if value is None else {"CUDA_VISIBLE_DEVICES": value}
+    monkeypatch.setattr(gpu, "shared_nvml", lambda: open_nvml(FakeNvml(FakeCard("GPU-1")), environ))
+    presence = gpu.nvidia_gpu()
+    assert presence.found is found
+    assert bool(presence.why) is not found
+
+
+def test_without_nvml_there_is_no_gpu_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "shared_nvml", lambda: Nvml(None, "no NVIDIA driver is loaded", {}))
+    assert gpu.nvidia_gpu() == gpu.Presence(False, "no NVIDIA driver is loaded")

@@ -1,9 +1,10 @@
 """Whether this machine has an NVIDIA GPU that a run could use, found out without torch."""
 
 import importlib.util
-import os
 
 import msgspec
+
+from ...core.engine.nvml import shared_nvml
 
 
 class Presence(msgspec.Struct, frozen=True):
@@ -15,21 +16,13 @@ class Presence(msgspec.Struct, frozen=True):
 
 def nvidia_gpu() -> Presence:
     """Ask NVML. A card that CUDA_VISIBLE_DEVICES hides does not count."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        return Presence(False, "CUDA_VISIBLE_DEVICES hides every GPU")
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return Presence(False, f"the NVIDIA driver does not answer ({error})")
-    try:
-        cards = int(pynvml.nvmlDeviceGetCount())
-    except pynvml.NVMLError as error:
-        return Presence(False, f"the NVIDIA driver does not answer ({error})")
-    finally:
-        pynvml.nvmlShutdown()
-    return Presence(True) if cards else Presence(False, "the NVIDIA driver lists no GPU")
+    nvml = shared_nvml()
+    if nvml.reason:
+        return Presence(False, nvml.reason)
+    if not nvml.cards:
+        return Presence(False, "the NVIDIA driver lists no GPU")
+    match = nvml.match(0)
+    return Presence(False, match.reason) if match.visible is False else Presence(True)
 
 
 def torch_installed() -> bool:

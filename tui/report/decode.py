@@ -107,7 +107,7 @@ def _verdict_lines(check: Verification) -> tuple[str, ...]:
         f"largest difference {_magnitude(check.eager_difference)}",
     ]
     if check.first_mismatch_step is not None:
-        lines.append(f"first step that differs beyond eager's own noise: {check.first_mismatch_step}")
+        lines.append(f"first step that differs in a bit: {check.first_mismatch_step}")
     if check.dynamic_difference is not None:
         verdict = {True: "within", False: "BEYOND", None: "without"}[check.dynamic_ok]
         lines.append(
