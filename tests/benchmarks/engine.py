@@ -19,8 +19,7 @@ from cgtop.core.engine.opening import open_run
 from cgtop.core.engine.session import Session
 from cgtop.core.engine.sink import EventSink
 from cgtop.core.settings import RunSettings
-
-from .statistics import paired
+from cgtop.core.statistics import paired
 
 
 def main() -> int:

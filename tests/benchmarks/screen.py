@@ -20,9 +20,8 @@ from cgtop.core.commands import RunAll, SetMode
 from cgtop.core.settings import RunSettings
 from cgtop.core.sources import LiveSource
 from cgtop.core.state import RunState
+from cgtop.core.statistics import paired
 from cgtop.tui.app import CgtopApp
-
-from .statistics import paired
 
 SIZE = (36, 120)
 SETTLE_S = 1.0
