@@ -81,6 +81,11 @@ class Speedometer:
         """Steps a second over the whole stretch."""
         return self.steps / self.seconds if self.seconds > 0 else None
 
+    @property
+    def step_times_s(self) -> tuple[float, ...]:
+        """Seconds of the last steps, the oldest first; at most `STEP_TIMES_KEPT`."""
+        return tuple(self._step_s)
+
     def step_ms(self, quantile: float) -> float | None:
         """A quantile of the last step times, in milliseconds."""
         if not self._step_s:
@@ -121,6 +126,11 @@ class DecodeLoop:
     def mode(self) -> Mode | None:
         """The mode of the chosen arm."""
         return None if self._arm is None else self._arm.mode
+
+    @property
+    def speed(self) -> Speedometer:
+        """Times of the steps since this mode was entered."""
+        return self._speed
 
     @property
     def launched(self) -> int:

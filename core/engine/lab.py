@@ -5,10 +5,10 @@ flight. Each is a function of its command and a `Lab`; it emits its rows as they
 between them, and leaves the decode state as it found it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ..events import DeviceInfo, Event, PhaseId, Telemetry
+from ..events import DeviceInfo, Event, PhaseEnd, PhaseId, Telemetry, Verification
 from ..settings import RunSettings
 from .devices import Device
 from .ledger import Ledger
@@ -31,3 +31,7 @@ class Lab:
     """Run every phase that is left up to and including this one; False if one failed."""
     telemetry: Callable[[], Telemetry]
     """One reading of NVML now, every field optional."""
+    phase_ends: Callable[[], Mapping[PhaseId, PhaseEnd]] = dict
+    """What each phase of this run has told at its end."""
+    verification: Callable[[], Verification | None] = lambda: None
+    """The last verdict on the graph; None: there is none."""

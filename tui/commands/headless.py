@@ -40,7 +40,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run_all(engine: Engine, sinks: Sequence[Sink]) -> Outcome:
-    """Run every phase, release included. On SIGINT, SIGTERM or SIGHUP the worker is ended and an `End` says so."""
+    """Run every phase, release included; see `run_command`."""
+    return run_command(engine, RunAll(release=True), sinks)
+
+
+def run_command(engine: Engine, command: Command, sinks: Sequence[Sink]) -> Outcome:
+    """Carry one command out and end the worker. On SIGINT, SIGTERM or SIGHUP it is ended and an `End` says so."""
     state = RunState()
     interrupted: int | None = None
     started = False
@@ -53,11 +58,11 @@ def run_all(engine: Engine, sinks: Sequence[Sink]) -> Outcome:
 
     with _Signals() as signals:
         try:
-            engine.send(RunAll(release=True))
+            engine.send(command)
             for event in signals.waiting_for(engine.events()):
                 take(event)
                 started = started or (isinstance(event, Status) and event.state in ("running", "decoding"))
-                if is_over(event, started=started):
+                if is_over(event, started=started, command=command):
                     engine.send(Quit())
         except _Interrupted as interruption:
             interrupted = interruption.number
@@ -72,15 +77,15 @@ def run_all(engine: Engine, sinks: Sequence[Sink]) -> Outcome:
     return Outcome(state, exit_code(state) if interrupted is None else Exit.SIGNAL + interrupted)
 
 
-def is_over(event: Event, *, started: bool) -> bool:
-    """Whether nothing more will come of the phases: the worker released, failed, or stopped before the end."""
+def is_over(event: Event, *, started: bool, command: Command) -> bool:
+    """Whether nothing more will come of the command: the worker is done, refused, released, failed or stopped."""
     match event:
         case Status(state="released" | "failed"):
             return True
         case Status(state="idle", refused=None):
             return started
-        case Status(refused="run_all"):
-            return True
+        case Status(refused=str(refused)):
+            return refused == command.__struct_config__.tag
         case Error(recoverable=False):
             return True
     return False

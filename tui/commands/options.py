@@ -5,7 +5,7 @@ Every option can be given in the environment too, as CGTOP_ and its name in capi
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -58,15 +58,17 @@ def env_name(name: str) -> str:
 def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command whose first parameter is `run: RunOptions` one option for each setting, --record and --debug.
 
-    Typer reads options off a function's signature: this writes the signature instead of repeating it.
+    Typer reads options off a function's signature: this writes the signature instead of repeating it. An option that
+    the command has itself takes the place of the setting of that name, which then keeps its default.
     """
     own = inspect.signature(command, eval_str=True).parameters
-    added = [*_setting_parameters(), *_other_parameters()]
+    settings_of = [name for name in HELP if name not in own]
+    added = [*_setting_parameters(settings_of), *_other_parameters()]
     kept = [parameter for name, parameter in own.items() if name != "run"]
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        settings = RunSettings(**{name: given.pop(name) for name in HELP})
+        settings = RunSettings(**{name: given.pop(name) for name in settings_of})
         run = RunOptions(settings=settings, record=given.pop("record"), debug=given.pop("debug"))
         command(run=run, **given)
 
@@ -76,11 +78,12 @@ def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def _setting_parameters() -> list[inspect.Parameter]:
+def _setting_parameters(names: Iterable[str]) -> list[inspect.Parameter]:
     defaults, hints = RunSettings(), get_type_hints(RunSettings)
+    texts = {name: HELP[name] for name in names}
     return [
         _parameter(name, hints[name], getattr(defaults, name), text, metavar, hidden=name in HIDDEN)
-        for name, (text, metavar) in HELP.items()
+        for name, (text, metavar) in texts.items()
     ]
 
 

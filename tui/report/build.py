@@ -20,7 +20,7 @@ class Origin(msgspec.Struct, frozen=True):
 def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 - frozen
     """The report of a run, finished or not. Pure: what no event said is "n/a"."""
     sections = (
-        _run_section(state),
+        run_section(state),
         phase_table(state),
         speed_table(state),
         verification_section(state),
@@ -28,7 +28,7 @@ def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 
         bucket_table(state),
         delta_table(state),
         guide_table(state),
-        *_trouble(state),
+        *trouble_sections(state),
     )
     return safe_report(title="cgtop", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
 
@@ -47,7 +47,8 @@ def mark(hello: Hello | None, origin: Origin) -> str:
     return " · ".join(parts)
 
 
-def _run_section(state: RunState) -> Section:
+def run_section(state: RunState) -> Section:
+    """Who measured what on what: device, model, settings, versions, policies."""
     hello = state.hello
     if hello is None:
         return Section(title="Run", lines=("no event of a run has come",))
@@ -79,7 +80,7 @@ def _run_section(state: RunState) -> Section:
     return Section(title="Run", lines=tuple(lines))
 
 
-def _trouble(state: RunState) -> tuple[Section, ...]:
+def trouble_sections(state: RunState) -> tuple[Section, ...]:
     """Errors, and why the run is over where that is not its normal end."""
     lines: list[str] = []
     for error in state.errors:
