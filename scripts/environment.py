@@ -131,7 +131,8 @@ def install_all(target: Path, what: str) -> None:
     constraints = ROOT / "constraints.txt"
     if what == "oldest":
         constraints = target / "floors.txt"
-        tools = [line for line in pinned() if name_of(line) not in floors()]
+        # The oldest torch needs a setuptools older than the pinned one; pip finds it.
+        tools = [line for line in pinned() if name_of(line) not in {*floors(), "setuptools"}]
         constraints.write_text("\n".join([*(f"{name}=={version}" for name, version in floors().items()), *tools]))
     extras = f"[{','.join(EXTRAS[what])}]" if EXTRAS[what] else ""
     pip(target, "--constraint", str(constraints), "--editable", f"{ROOT}{extras}")

@@ -7,8 +7,8 @@ from tests.core.engine.driving import Driven, last, with_
 CAPTURED = [RunPhase() for _ in range(7)]
 
 
-def captured(**changes: object) -> Driven:
-    driven = Driven(with_(verify_steps=0, max_cache_len=80, **changes), pretend=True)
+def captured() -> Driven:
+    driven = Driven(with_(verify_steps=0, max_cache_len=80), pretend=True)
     driven.run(*CAPTURED)
     return driven
 
@@ -106,7 +106,7 @@ def test_on_a_cpu_a_dynamic_capture_says_what_it_needs() -> None:
 def test_a_dynamic_cache_moves_as_it_grows_and_a_static_one_does_not() -> None:
     driven = captured()
     for mode in ("dynamic", "eager"):
-        driven.session.handle(SetMode(mode=mode))  # type: ignore[arg-type]
+        driven.session.handle(SetMode(mode=mode))
         driven.session.decoding.stretch(12)
     driven.session.workflow.tell_caches()
     caches = last(driven.of(Caches))
