@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from .graphs import CapturedStep, CudaCapturedStep
+from .graphs import CapturedStep, CudaCapturedStep, PoolHandle
 
 StepFunction = Callable[[], torch.Tensor]
 """Enqueues one decode step and returns its logits, [batch, vocab]."""
@@ -115,8 +115,17 @@ class Device(ABC):
         """Host memory that device copies can go to without waiting."""
 
     @abstractmethod
-    def capture(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
-        """Record one step without running it, on `stream`, into a private pool. Not yet instantiated."""
+    def capture(
+        self, step: StepFunction, stream: torch.cuda.Stream | None, pool: PoolHandle | None = None
+    ) -> CapturedStep:
+        """Record one step without running it, on `stream`, into a private pool. Not yet instantiated.
+
+        `pool`: share this one with the graphs captured into it before; None: a pool of its own.
+        """
+
+    def new_pool(self) -> PoolHandle | None:
+        """A pool that several graphs may share; None where there are none."""
+        return None
 
     @abstractmethod
     def clear_workspaces(self) -> None:
@@ -202,10 +211,16 @@ class CudaDevice(Device):
     def host_buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, pin_memory=True)
 
-    def capture(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
+    def capture(
+        self, step: StepFunction, stream: torch.cuda.Stream | None, pool: PoolHandle | None = None
+    ) -> CapturedStep:
         if stream is None:
             raise ValueError("a graph is captured on a stream of its own, never on the default one")
-        return CudaCapturedStep(step, stream, self._active_blocks)
+        return CudaCapturedStep(step, stream, self._active_blocks, pool)
+
+    def new_pool(self) -> PoolHandle | None:
+        first, second = torch.cuda.graph_pool_handle()
+        return first, second
 
     def _active_blocks(self) -> dict[int, int]:
         return {
@@ -265,7 +280,9 @@ class CpuDevice(Device):
     def host_buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    def capture(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
+    def capture(
+        self, step: StepFunction, stream: torch.cuda.Stream | None, pool: PoolHandle | None = None
+    ) -> CapturedStep:
         raise RuntimeError(self.capture_refusal)
 
     def clear_workspaces(self) -> None:

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+PoolHandle = tuple[int, int]
+"""A private pool, as `torch.cuda.graph_pool_handle` names it."""
+
 
 class CapturedStep(ABC):
     """A recorded decode step."""
@@ -51,15 +54,17 @@ class CudaCapturedStep(CapturedStep):
         step: Callable[[], torch.Tensor],
         stream: torch.cuda.Stream,
         active_blocks: Callable[[], dict[int, int]],
+        pool: PoolHandle | None = None,
     ) -> None:
         """Record `step` on `stream`. Raises what the step or the capture raises; the recording is ended either way.
 
         `active_blocks` lists the allocator's blocks in use, address -> requested bytes, without touching the device.
+        `pool`: allocate in this one, which other graphs of the stream use as well.
         """
         self._graph = torch.cuda.CUDAGraph(keep_graph=True)
         before = active_blocks()
         with no_garbage_collection(), torch.cuda.stream(stream):
-            self._graph.capture_begin(capture_error_mode="thread_local")
+            self._graph.capture_begin(pool, capture_error_mode="thread_local")
             begun = time.perf_counter()
             try:
                 self.begin_blocks = tuple(block for block in active_blocks().items() if block[0] not in before)

@@ -53,17 +53,17 @@ def verify_replay(
     begun = time.perf_counter()
     start = decode.cursor.prompt_len if decode.cursor.full else decode.cursor.position
     ids = decode.step.input_ids.clone()
-    first = _run(decode, decode.step, start, ids, steps, None)
-    eager = [first, _run(decode, decode.step, start, ids, steps, first.fed)]
+    first = run_steps(decode, decode.step, start, ids, steps, None)
+    eager = [first, run_steps(decode, decode.step, start, ids, steps, first.fed)]
     if corrupt:
         with _spoiled(decode):
-            replayed = _run(decode, replay, start, ids, steps, first.fed)
+            replayed = run_steps(decode, replay, start, ids, steps, first.fed)
     else:
-        replayed = _run(decode, replay, start, ids, steps, first.fed)
+        replayed = run_steps(decode, replay, start, ids, steps, first.fed)
     finite = all(bool(torch.isfinite(logits).all()) for run in (*eager, replayed) for logits in run.logits)
     verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
     while verdict == "mismatch" and finite and len(eager) < EAGER_RUNS_MAX:
-        eager.append(_run(decode, decode.step, start, ids, steps, first.fed))
+        eager.append(run_steps(decode, decode.step, start, ids, steps, first.fed))
         verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits)
     decode.kv.set_length(decode.cursor.position)
     decode.step.input_ids.copy_(ids)
@@ -94,23 +94,32 @@ def judge(
     """The verdict, the replay against its nearest eager run, and the eager runs against each other.
 
     Within eager's own noise: eager runs differ from each other, and the replay is no farther from its nearest eager run
-    than they are. Results that are not finite prove nothing and are a mismatch.
+    than they are; one eager run alone shows no noise. Results that are not finite prove nothing and are a mismatch.
     """
     nearest = min((compare(replayed, run) for run in eager), key=lambda found: found.max_difference)
-    pairs = [compare(a, b) for i, a in enumerate(eager) for b in eager[i + 1 :]]
+    noise = combined([compare(a, b) for i, a in enumerate(eager) for b in eager[i + 1 :]], len(replayed))
+    return verdict_on(nearest, noise, finite=finite), nearest, noise
+
+
+def combined(pairs: Sequence[Comparison], steps: int) -> Comparison:
+    """The worst of several comparisons of `steps` steps; of none, no difference."""
     differing = [pair.first_different for pair in pairs if pair.first_different is not None]
-    noise = Comparison(
-        identical_steps=min(pair.identical_steps for pair in pairs),
+    return Comparison(
+        identical_steps=min((pair.identical_steps for pair in pairs), default=steps),
         first_different=min(differing, default=None),
-        max_difference=max(pair.max_difference for pair in pairs),
+        max_difference=max((pair.max_difference for pair in pairs), default=0.0),
     )
+
+
+def verdict_on(nearest: Comparison, noise: Comparison, *, finite: bool = True) -> Verdict:
+    """The verdict of `judge`, from the replay against its nearest eager run and from eager's own noise."""
     if not finite:
-        return "mismatch", nearest, noise
+        return "mismatch"
     if nearest.first_different is None:
-        return "identical", nearest, noise
+        return "identical"
     if noise.first_different is not None and nearest.max_difference <= noise.max_difference:
-        return "within_eager_noise", nearest, noise
-    return "mismatch", nearest, noise
+        return "within_eager_noise"
+    return "mismatch"
 
 
 def compare(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> Comparison:
@@ -148,7 +157,7 @@ def dynamic_tolerance(dtype: torch.dtype, layers: int, hidden_size: int) -> floa
     return 2 * math.sqrt(2 * layers) * (rounding + accumulation)
 
 
-def _run(
+def run_steps(
     decode: StaticDecode,
     launch: Launch,
     start: int,

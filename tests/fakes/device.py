@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from cgtop.core.engine.devices import AllocatorCounters, CpuDevice, StepFunction
-from cgtop.core.engine.graphs import CapturedStep
+from cgtop.core.engine.graphs import CapturedStep, PoolHandle
 from cgtop.core.engine.steps import DecodeStep
 
 
@@ -60,7 +60,9 @@ class PretendDevice(CpuDevice):
     def counters(self) -> AllocatorCounters:
         return self.readings()
 
-    def capture(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
+    def capture(
+        self, step: StepFunction, stream: torch.cuda.Stream | None, pool: PoolHandle | None = None
+    ) -> CapturedStep:
         if self.fail is not None:
             raise self.fail
         return PretendCapture(step, self.state)
