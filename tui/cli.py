@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..core.settings import Dtype
 from .commands.failures import Exit, told
 from .commands.options import RunOptions, env_name, takes_run_options
 
@@ -114,6 +115,36 @@ def doctor(
 
     with told(debug):
         run_doctor(as_json=json)
+
+
+@app.command(short_help="Say what a model would need and what fits; needs no GPU.")
+def plan(
+    model: Annotated[str, typer.Option(metavar="MODEL", help="A preset, a config.json or a checkpoint folder.")],
+    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="The device's memory, as 24GiB.")] = None,
+    cache_lens: Annotated[str, typer.Option(metavar="N,N…", help="Cache lengths.")] = "256,512,1024,2048,4096",
+    batch_sizes: Annotated[str, typer.Option(metavar="N,N…", help="Batch sizes.")] = "1",
+    prompt_len: Annotated[int, typer.Option(metavar="TOKENS", help="Prompt length.")] = 32,
+    dtype: Annotated[Dtype, typer.Option(help="Of weights and cache; auto: the model's own.")] = "auto",
+    capability: Annotated[str | None, typer.Option(metavar="X.Y", help="Compute capability, as 8.6.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Write the plan as JSON.")] = False,
+    markdown: Markdown = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a model would need: weights, StaticCache and the rest, each computed or taken from a recording."""
+    from .commands.output import chosen
+    from .commands.plan import plan as make_plan
+
+    with told(debug):
+        make_plan(
+            model,
+            chosen(json=json, markdown=markdown),
+            dtype=dtype,
+            gpu_memory=gpu_memory,
+            capability=capability,
+            cache_lens=cache_lens,
+            batch_sizes=batch_sizes,
+            prompt_len=prompt_len,
+        )
 
 
 def _refuse_options_before(context: typer.Context) -> None:
