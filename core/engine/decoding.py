@@ -13,6 +13,7 @@ from ..settings import Mode, RunSettings
 from .decode import DecodeLoop
 from .devices import Device, now
 from .failures import EngineError
+from .holdings import addresses, caches
 from .inbox import CommandQueue
 from .measured import Meter, Span
 from .memory import carried_forward
@@ -163,12 +164,12 @@ class Decoding:
         self._replay = None
         loop.drain()
         took = now() - span.began
-        self._workflow.tell_addresses()
+        self._emit(addresses(_there(self._workflow.guard)))
         self._meter.done(span, Outcome(notes=(f"measured over {loop.launched} replays",)), seconds=took)
         loop.resume()
 
     def _tell_live(self) -> None:
-        self._workflow.tell_caches()
+        self._emit(caches(self._workflow))
         last = self._meter.last
         if last is None or last.total_bytes is None:
             return

@@ -14,6 +14,7 @@ from ..events import Demonstration, DynamicCapture
 from .caches import dynamic_layers
 from .failures import EngineError
 from .graphs import CapturedStep
+from .holdings import addresses
 from .lab import Lab
 from .steps import DecodeStep, DynamicDecode, StaticDecode
 
@@ -39,7 +40,7 @@ def try_dynamic_capture(command: Command, lab: Lab) -> None:
     cache = _copied(lab, dynamic)
     step = DecodeStep(lab.workflow.loaded.model, cache, dynamic.first_ids)
     try:
-        captured = lab.device.capture(step, lab.workflow.stream)
+        captured = lab.workflow.record(step, lab.workflow.stream)
     except Exception as problem:
         lab.emit(
             DynamicCapture(
@@ -106,7 +107,8 @@ def break_input(command: Command, lab: Lab) -> None:
             refused=refused,
         )
     )
-    workflow.tell_addresses()
+    if workflow.guard is not None:
+        lab.emit(addresses(workflow.guard))
 
 
 def mend_input(command: Command, lab: Lab) -> None:
@@ -138,7 +140,8 @@ def mend_input(command: Command, lab: Lab) -> None:
             present_address=static.step.input_ids.data_ptr(),
         )
     )
-    workflow.tell_addresses()
+    if workflow.guard is not None:
+        lab.emit(addresses(workflow.guard))
 
 
 def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:

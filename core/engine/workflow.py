@@ -6,20 +6,22 @@ on another one, as the guide's script does, and so shows two more.
 """
 
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import torch
 from transformers import DynamicCache
 
-from ..events import Addresses, Caches, Event, FixedTensor, Graph, Item, PhaseId, Progress, Verification
+from ..events import Event, Graph, Item, PhaseId, Progress, Verification
 from ..memory_map import MIB
 from ..settings import Mode, RunSettings
-from .caches import AddressGuard, StaticKV, cache_too_small, dynamic_layers, dynamic_tensors
+from . import holdings
+from .caches import AddressGuard, StaticKV, cache_too_small, dynamic_layers
 from .decode import Arm
-from .devices import Device
+from .devices import Device, StepFunction
 from .failures import EngineError
 from .graphs import CapturedStep
+from .holdings import addresses
 from .ledger import Ledger
 from .memory import Owner
 from .models import LoadedModel, ModelPlan, check_model_state, forward_kwargs, graph_refusal, load, prompt_ids
@@ -92,8 +94,8 @@ class Workflow:
             self._emit(Progress(phase="load", done=done, total=total, what=what))
 
         self.loaded = load(self.plan, self.device.torch_device, progress)
-        self.ledger.own("weights", "parameters", self._parameters)
-        self.ledger.own("weights", "buffers", self._buffers)
+        self._own("weights", "parameters", holdings.parameters)
+        self._own("weights", "buffers", holdings.buffers)
         return Outcome()
 
     def _prefill(self) -> Outcome:
@@ -113,8 +115,8 @@ class Workflow:
             self.dynamic = DynamicDecode(loaded.model, cache, first_ids, ids.shape[1], self.settings.max_cache_len)
         device.synchronize()
         del ids, logits
-        self.ledger.own("kv_dynamic", "DynamicCache keys and values", self._dynamic_tensors)
-        self.ledger.own("graph_io", "first token and input of the dynamic step", self._dynamic_inputs)
+        self._own("kv_dynamic", "DynamicCache keys and values", holdings.dynamic_cache)
+        self._own("graph_io", "first token and input of the dynamic step", holdings.dynamic_inputs)
         return Outcome()
 
     def _static_cache(self) -> Outcome:
@@ -129,9 +131,9 @@ class Workflow:
             )
             self.static = StaticDecode(loaded.model, self.kv, dynamic.first_ids, dynamic.cursor.prompt_len)
         self.device.synchronize()
-        self.ledger.own("kv_static", "StaticCache keys and values", self._static_tensors)
-        self.ledger.own("kv_static", "StaticCache length counters", self._static_counters)
-        self.ledger.own("graph_io", "static input of the decode step", self._static_inputs)
+        self._own("kv_static", "StaticCache keys and values", holdings.static_cache)
+        self._own("kv_static", "StaticCache length counters", holdings.static_counters)
+        self._own("graph_io", "static input of the decode step", holdings.static_inputs)
         return Outcome()
 
     def _copy_kv(self) -> Outcome:
@@ -143,7 +145,7 @@ class Workflow:
         self.device.synchronize()
         self.guard = AddressGuard(static.fixed)
         self._filled = True
-        self.tell_addresses()
+        self._emit(addresses(self.guard))
         return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded; they are compared from here on",))
 
     def _warmup(self) -> Outcome:
@@ -181,15 +183,9 @@ class Workflow:
         reserved = self.device.counters().reserved
         self.device.empty_cache()
         given_back = _difference(reserved, self.device.counters().reserved)
-        try:
-            self.captured = self.device.capture(static.step, stream)
-        except Exception:
-            self.tainted_bytes = self._leaked()
-            raise
-        for address, size in self.captured.begin_blocks:
-            self.ledger.own_block(address, size, CAPTURE_STATE)
+        self.captured = self.record(static.step, stream)
         static.logits = self.captured.logits
-        self.ledger.own("graph_io", "logits kept by the graph", self._graph_logits)
+        self._own("graph_io", "logits kept by the graph", holdings.graph_logits)
         driver = self.ledger.driver_bytes()
         self.captured.instantiate()
         self.device.synchronize()
@@ -207,7 +203,7 @@ class Workflow:
             )
         )
         self.guard = AddressGuard(static.fixed)
-        self.tell_addresses()
+        self._emit(addresses(self.guard))
         pieces = () if instantiated is None else (Item(name="executable graph (instantiate)", bytes=instantiated),)
         notes = [f"recorded in {self.captured.capture_s:.2f} s, instantiated in {self.captured.instantiate_s:.2f} s"]
         if given_back:
@@ -288,54 +284,35 @@ class Workflow:
         self.device.synchronize()
         return verification
 
-    def tell_addresses(self) -> None:
-        """Emit where everything fixed is, and what moved."""
-        if self.guard is None:
-            return
-        found = self.guard.addresses()
-        self._emit(
-            Addresses(
-                fixed=tuple(
-                    FixedTensor(
-                        name=fixed.name, address=address, bytes=fixed.tensor.nbytes, update=fixed.update, moved=moved
-                    )
-                    for fixed, address, moved in found
-                ),
-                moved=sum(moved for _, _, moved in found),
-                checked=self.guard.checked,
-            )
-        )
-
-    def keep(self, captured: CapturedStep) -> None:
-        """Keep a demonstration's graph until release, and know its logits."""
-        self.kept.append(captured)
+    def record(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
+        """Capture a step and know what torch allocates for it; a failure's leak is kept in `tainted_bytes`."""
+        before = self._private_bytes()
+        try:
+            captured = self.device.capture(step, stream)
+        except Exception:
+            leaked = _difference(self._private_bytes(), before)
+            self.tainted_bytes = leaked if self.tainted_bytes is None else self.tainted_bytes + (leaked or 0)
+            raise
         for address, size in captured.begin_blocks:
             self.ledger.own_block(address, size, CAPTURE_STATE)
-        self.ledger.own("graph_io", "logits of demonstrations", self._kept_logits)
+        return captured
+
+    def keep(self, captured: CapturedStep) -> None:
+        """Keep a demonstration's graph until release."""
+        self.kept.append(captured)
+        self._own("graph_io", "logits of demonstrations", holdings.kept_logits)
 
     def require_unmoved(self) -> None:
         """Raise `EngineError` (kind "stale_graph") if a replay would work on memory that is no longer the tensors'."""
         self._need_guard().require_unmoved()
 
-    def tell_caches(self) -> None:
-        """Emit both caches side by side, as far as they exist."""
-        static, dynamic = self.static, self.dynamic
-        self._emit(
-            Caches(
-                static_bytes=None if static is None else sum(fixed.tensor.nbytes for fixed in static.kv.fixed()),
-                static_position=None if static is None else static.cursor.position,
-                static_moves=None if self.guard is None else len(self.guard.moved()),
-                dynamic_bytes=None if dynamic is None else _storage_bytes(dynamic_tensors(dynamic.cache)),
-                dynamic_position=None if dynamic is None else dynamic.cursor.position,
-                dynamic_steps=0 if dynamic is None else dynamic.watched,
-                dynamic_moves=0 if dynamic is None else dynamic.moves,
-            )
-        )
-
     # -------------------------------------------------------------------------------------------------------- parts
 
-    def _leaked(self) -> int | None:
-        """Reserved by private pools that no graph of this run has; None where that cannot be asked any more."""
+    def _own(self, bucket: str, item: str, listing: holdings.Listing) -> None:
+        self.ledger.own(bucket, item, lambda: listing(self))
+
+    def _private_bytes(self) -> int | None:
+        """Reserved by private pools; None where that cannot be asked any more."""
         try:
             return sum(segment.size for segment in self.device.snapshot() if any(segment.pool))
         except RuntimeError:
@@ -350,38 +327,6 @@ class Workflow:
         output = model(input_ids=dynamic.first_ids, use_cache=True, **forward_kwargs(model, copy))
         logits: torch.Tensor = output.logits[:, -1].cpu()
         return logits
-
-    def _parameters(self) -> Iterable[tuple[str, torch.Tensor]]:
-        return [] if self.loaded is None else self.loaded.model.named_parameters()
-
-    def _buffers(self) -> Iterable[tuple[str, torch.Tensor]]:
-        return [] if self.loaded is None else self.loaded.model.named_buffers()
-
-    def _dynamic_tensors(self) -> Iterable[tuple[str, torch.Tensor]]:
-        tensors = [] if self.dynamic is None else dynamic_tensors(self.dynamic.cache)
-        return [(f"DynamicCache {('keys', 'values')[i % 2]} {i // 2}", tensor) for i, tensor in enumerate(tensors)]
-
-    def _dynamic_inputs(self) -> Iterable[tuple[str, torch.Tensor]]:
-        if self.dynamic is None:
-            return []
-        return [("first token", self.dynamic.first_ids), ("dynamic input_ids", self.dynamic.step.input_ids)]
-
-    def _static_tensors(self) -> Iterable[tuple[str, torch.Tensor]]:
-        tensors = [] if self.kv is None else self.kv.keys_and_values()
-        return [(f"StaticCache {('keys', 'values')[i % 2]} {i // 2}", tensor) for i, tensor in enumerate(tensors)]
-
-    def _static_counters(self) -> Iterable[tuple[str, torch.Tensor]]:
-        counters = [] if self.kv is None else self.kv.counters()
-        return [(f"StaticCache length {number}", counter) for number, counter in enumerate(counters)]
-
-    def _static_inputs(self) -> Iterable[tuple[str, torch.Tensor]]:
-        return [] if self.static is None else [("static input_ids", self.static.step.input_ids)]
-
-    def _graph_logits(self) -> Iterable[tuple[str, torch.Tensor]]:
-        return [] if self.captured is None else [("graph logits", self.captured.logits)]
-
-    def _kept_logits(self) -> Iterable[tuple[str, torch.Tensor]]:
-        return [("demonstration logits", captured.logits) for captured in self.kept]
 
     def _need_model(self) -> LoadedModel:
         return _needed(self.loaded, "load")
@@ -403,11 +348,6 @@ def _needed(value: T | None, phase: str) -> T:
     if value is None:
         raise EngineError("settings", f"{phase} has not been run", f"run {phase} first", recoverable=True)
     return value
-
-
-def _storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
-    return sum(storages.values())
 
 
 def _difference(first: int | None, second: int | None) -> int | None:

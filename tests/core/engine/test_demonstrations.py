@@ -1,6 +1,7 @@
 """The demonstrations on a real tiny model, with a capture that is pretended but whose addresses are real."""
 
 from cgtop.core.commands import BreakInput, Cancel, MendInput, RunPhase, SetMode, TryDynamicCapture
+from cgtop.core.engine import holdings
 from cgtop.core.events import Addresses, Caches, Demonstration, DynamicCapture, Error, Status, Tokens
 from tests.core.engine.driving import Driven, last, with_
 
@@ -108,10 +109,9 @@ def test_a_dynamic_cache_moves_as_it_grows_and_a_static_one_does_not() -> None:
     for mode in ("dynamic", "eager"):
         driven.session.handle(SetMode(mode=mode))
         driven.session.decoding.stretch(12)
-    driven.session.workflow.tell_caches()
-    caches = last(driven.of(Caches))
+    caches = holdings.caches(driven.session.workflow)
     assert caches.dynamic_steps >= 12 and 0 < caches.dynamic_moves <= caches.dynamic_steps
     assert caches.static_moves == 0
-    first = driven.of(Caches)[0]
-    assert caches.static_bytes == first.static_bytes
+    told = driven.of(Caches)
+    assert told == [] or told[0].static_bytes == caches.static_bytes
     assert caches.dynamic_bytes is not None and caches.static_bytes is not None
