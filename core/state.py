@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from .block_phases import first_seen
 from .events import (
     Addresses,
     Caches,
@@ -88,6 +89,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     boundary_memory: dict[PhaseId, Memory] = {}
     """The full attribution at the end of each phase."""
     segments: Segments | None = None
+    block_phases: dict[int, PhaseId] = {}
+    """Address of each block in use of `segments` -> phase in which it first appeared with its size and bucket."""
     graph: Graph | None = None
     addresses: Addresses | None = None
     verification: Verification | None = None
@@ -169,6 +172,7 @@ def fold(state: RunState, event: Event) -> RunState:
                 change["boundary_memory"] = {**state.boundary_memory, event.phase: event}
         case Segments():
             change["segments"] = event
+            change["block_phases"] = first_seen(state.block_phases, state.segments, event)
         case Graph():
             change["graph"] = event
         case Addresses():
