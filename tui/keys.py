@@ -1,18 +1,12 @@
-"""The keys, and why one cannot act now: a pure function of what is known of the run."""
+"""The keys: what each does, and which of them the line of keys names."""
 
 from typing import Literal
 
-import msgspec
 from textual.binding import Binding
 
-from ..core.events import PhaseId
-from ..core.phases import PHASE_BY_ID
-from ..core.settings import MODES, Mode
-from ..core.state import RunState
+from .views import VIEWS, ViewId, view_key
 
 SourceKind = Literal["live", "recorded"]
-MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
-"""The phase without which a mode cannot decode."""
 
 RUN_BINDINGS: list[Binding] = [
     Binding("n", "next_phase", "next", id="cgtop.next", tooltip="Run the next phase; in a recording, go to it"),
@@ -21,111 +15,84 @@ RUN_BINDINGS: list[Binding] = [
     Binding("d", "mode('dynamic')", "dynamic", id="cgtop.dynamic", tooltip="Decode eagerly on a DynamicCache"),
     Binding("g", "mode('graph')", "graph", id="cgtop.graph", tooltip="Decode by replaying the graph"),
     Binding("space", "pause", "pause", id="cgtop.pause", tooltip="Pause between two steps, or go on"),
-    Binding("R", "restart", "restart", id="cgtop.restart", tooltip="Release everything and start anew; asks first"),
-    Binding("left_square_bracket", "seek(-5)", "back", show=False, key_display="[", id="cgtop.back",
-            tooltip="Five seconds back in a recording"),
-    Binding("right_square_bracket", "seek(5)", "forward", show=False, key_display="]", id="cgtop.forward",
-            tooltip="Five seconds forward in a recording"),
-    Binding("up", "select(-1)", "phase up", show=False, id="cgtop.up", tooltip="Explain the phase above"),
-    Binding("down", "select(1)", "phase down", show=False, id="cgtop.down", tooltip="Explain the phase below"),
-    Binding("enter", "open", "open", show=False, id="cgtop.open", tooltip="Open the phase: what each Δ is made of"),
+    Binding("t", "try_capture", "try a capture", id="cgtop.try_capture",
+            tooltip="Caches: attempt a capture on the DynamicCache"),
+    Binding("b", "break_input", "break it", id="cgtop.break_input",
+            tooltip="Addresses: rebind the input instead of copying into it; again: put it right"),
+    Binding("m", "measure", "measure", id="cgtop.measure",
+            tooltip="Cache lengths, batch sizes, compare: measure; again: stop after this row"),
+    Binding("v", "verify", "verify", show=False, id="cgtop.verify", tooltip="Verify the graph against eager steps"),
+    Binding("R", "restart", "restart", id="cgtop.restart",
+            tooltip="Release everything and start anew; asks first. In a recording: back to its start"),
+    Binding("o", "options", "options", id="cgtop.options",
+            tooltip="Model, lengths, batch size, mode: change them and start anew"),
+]  # fmt: skip
+"""What acts on the run."""
+PLAY_BINDINGS: list[Binding] = [
+    Binding("N", "previous_phase", "phase back", show=False, id="cgtop.previous",
+            tooltip="Recording: back to the beginning of the phase"),
+    Binding("full_stop", "step(1)", "step", key_display=".", id="cgtop.step", tooltip="Recording: one event on"),
+    Binding("comma", "step(-1)", "step back", show=False, key_display=",", id="cgtop.step_back",
+            tooltip="Recording: one event back"),
+    Binding("greater_than_sign", "speed(1)", "faster", key_display=">", id="cgtop.play_faster",
+            tooltip="Recording: play twice as fast"),
+    Binding("less_than_sign", "speed(-1)", "slower", key_display="<", id="cgtop.play_slower",
+            tooltip="Recording: play half as fast"),
+    Binding("right_square_bracket", "seek(5)", "+5 s", key_display="]", id="cgtop.forward",
+            tooltip="Recording: five seconds on"),
+    Binding("left_square_bracket", "seek(-5)", "−5 s", key_display="[", id="cgtop.back",
+            tooltip="Recording: five seconds back"),
+]  # fmt: skip
+"""What acts on a recording's player."""
+VIEW_BINDINGS: list[Binding] = [
+    Binding(view_key(view.id), f"view('{view.id}')", view.title, show=False, id=f"cgtop.view.{view.id}",
+            tooltip=f"{view.title}: {view.what[0].lower()}{view.what[1:]}")
+    for view in VIEWS
+]  # fmt: skip
+SCREEN_BINDINGS: list[Binding] = [
+    Binding("up", "select(-1)", "up", show=False, id="cgtop.up", tooltip="Select what is above"),
+    Binding("down", "select(1)", "down", show=False, id="cgtop.down", tooltip="Select what is below"),
+    Binding("enter", "open", "open", show=False, id="cgtop.open",
+            tooltip="Open what is selected: a phase into what each Δ is made of"),
     Binding("x", "details", "error details", show=False, id="cgtop.details", tooltip="The last error in full"),
     Binding("escape", "close", "close", show=False, id="cgtop.close", tooltip="Close the error, follow the run again"),
+    Binding("s", "save", "save", id="cgtop.save", tooltip="Save the screen, the report and the recording in a folder"),
     Binding("l", "log", "log", id="cgtop.log", tooltip="What the worker and its libraries printed"),
-    Binding("s", "save", "save", id="cgtop.save", tooltip="Save the screen as SVG in the working directory"),
-    Binding("plus,equals_sign", "refresh_rate(1)", "faster", show=False, key_display="+", id="cgtop.faster",
+    Binding("T", "theme", "theme", show=False, id="cgtop.theme", tooltip="Dark, light or the terminal's own colours"),
+    Binding("plus,equals_sign", "refresh_rate(1)", "redraw more", show=False, key_display="+", id="cgtop.faster",
             tooltip="Redraw more often, at most 10 times a second"),
-    Binding("minus", "refresh_rate(-1)", "slower", show=False, key_display="-", id="cgtop.slower",
+    Binding("minus", "refresh_rate(-1)", "redraw less", show=False, key_display="-", id="cgtop.slower",
             tooltip="Redraw less often"),
 ]  # fmt: skip
+"""What acts on the screen alone."""
+TAB_BINDINGS: list[Binding] = [
+    Binding("tab", "app.next_view(1)", "next view", show=False, id="cgtop.view.next", tooltip="The next view"),
+    Binding("shift+tab", "app.next_view(-1)", "view before", show=False, id="cgtop.view.before",
+            tooltip="The view before"),
+]  # fmt: skip
+"""Bound by the main screen, since a screen has a meaning of its own for them."""
 APP_BINDINGS: list[Binding] = [
     Binding("question_mark,h,f1", "help", "help", key_display="?", id="cgtop.help", tooltip="This help"),
     Binding("q", "leave", "quit", id="cgtop.quit", tooltip="Quit at once"),
     Binding("ctrl+c", "leave", "quit", show=False, priority=True, id="cgtop.interrupt", tooltip="Quit at once"),
     Binding("ctrl+z", "suspend_process", "suspend", show=False, id="cgtop.suspend", tooltip="To the shell; fg returns"),
 ]  # fmt: skip
+ALL_BINDINGS: list[Binding] = [*RUN_BINDINGS, *PLAY_BINDINGS, *VIEW_BINDINGS, *SCREEN_BINDINGS, *APP_BINDINGS]
+
+SWEEP_VIEWS: tuple[ViewId, ...] = ("cache_lens", "batches", "compare")
+_IN_VIEWS: dict[str, tuple[ViewId, ...]] = {
+    "try_capture": ("caches",),
+    "break_input": ("addresses",),
+    "measure": SWEEP_VIEWS,
+}
+_PLAY_ACTIONS = frozenset(binding.action for binding in PLAY_BINDINGS)
+_LIVE_ACTIONS = frozenset(
+    binding.action for binding in RUN_BINDINGS if binding.action not in ("next_phase", "pause", "restart")
+)
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What decides whether a key can act."""
-
-    state: RunState
-    kind: SourceKind
-
-
-def refusal(action: str, facts: Facts) -> str | None:
-    """Why an action (as in a binding, with its argument) cannot be done now, in one line; null when it can."""
-    if facts.kind == "recorded":
-        return _recorded_refusal(action, facts.state)
-    state = facts.state
-    if action.startswith("seek"):
-        return "only a recording can be sought; this is live"
-    if action == "details":
-        return None if state.errors else "no error so far"
-    if action not in ("next_phase", "run_all", "pause") and not action.startswith("mode"):
-        return None
-    if state.end is not None:
-        return "the worker has ended: R starts a new one"
-    if state.hello is None:
-        return "the worker is still starting"
-    if state.errors and not state.errors[-1].recoverable:
-        return "this worker cannot go on after the error: R starts a new one"
-    if state.phase("release").status == "done":
-        return "everything was released: R starts anew"
-    if action in ("next_phase", "run_all"):
-        return _phase_refusal(action, state)
-    return _pause_refusal(state) if action == "pause" else _mode_refusal(action, state)
-
-
-def mode_of(action: str) -> Mode:
-    """The mode that a `mode('…')` action names."""
-    for mode in MODES:
-        if mode in action:
-            return mode
-    raise ValueError(f"no decode mode in {action!r}")
-
-
-def _recorded_refusal(action: str, state: RunState) -> str | None:
-    if action.startswith("mode"):
-        return f"recorded: the run switched modes itself; live, this key decodes in mode {mode_of(action)}"
-    if action == "details":
-        return None if state.errors else "no error up to here"
-    return None
-
-
-def _phase_refusal(action: str, state: RunState) -> str | None:
-    running = state.running_phase
-    if running is not None and running.id != "replay":
-        return f"{PHASE_BY_ID[running.id].title} is still running"
-    upcoming = state.next_phase
-    if upcoming is None:
-        return "all phases are done: R starts anew"
-    if action == "run_all" and upcoming.id == "release":
-        return "only release is left: n runs it"
-    return None
-
-
-def _pause_refusal(state: RunState) -> str | None:
-    if state.status is not None and state.status.state in ("decoding", "paused"):
-        return None
-    return "nothing to pause: no decode is running (e, d or g starts one)"
-
-
-def _mode_refusal(action: str, state: RunState) -> str | None:
-    mode = mode_of(action)
-    running = state.running_phase
-    if running is not None and running.id != "replay":
-        return f"{PHASE_BY_ID[running.id].title} is still running"
-    row = state.phase(MODE_NEEDS[mode])
-    if row.status == "done":
-        return None
-    key = mode[0]
-    if row.status == "unavailable":
-        on_cpu = state.hello is not None and state.hello.device.kind == "cpu"
-        why = row.end.reason if row.end is not None and row.end.reason else "not possible here"
-        return f"{key}: capture needs CUDA; this run is on the CPU" if on_cpu else f"{key}: {row.id}: {why}"
-    if row.status == "failed":
-        return f"{key}: {PHASE_BY_ID[row.id].title} failed; R starts anew"
-    if mode == "graph" and state.hello is not None and state.hello.device.kind == "cpu":
-        return "g: capture needs CUDA; this run is on the CPU"
-    return f"{key}: {PHASE_BY_ID[row.id].title.lower()} first (n)"
+def named(action: str, kind: SourceKind, view: ViewId) -> bool:
+    """Whether the line of keys names this action: those of the view and of the kind of source only."""
+    if kind == "recorded":
+        return action not in _LIVE_ACTIONS
+    return action not in _PLAY_ACTIONS and view in _IN_VIEWS.get(action, (view,))

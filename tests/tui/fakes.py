@@ -7,6 +7,7 @@ from cgtop.core.commands import Command
 from cgtop.core.events import Event
 from cgtop.core.playback import Player
 from cgtop.core.recording import Recording
+from cgtop.core.settings import RunSettings
 from cgtop.core.sources import RecordedSource
 from cgtop.core.state import RunState, fold
 from tests.sample import sample_run
@@ -41,6 +42,7 @@ class FakeLive:
         self.sent: list[Command] = []
         self.closed = False
         self.restarts = 0
+        self.settings = RunSettings()
         self.takes = True
 
     @property
@@ -57,8 +59,9 @@ class FakeLive:
     def close(self) -> None:
         self.closed = True
 
-    def restart(self) -> None:
+    def restart(self, settings: RunSettings | None = None) -> None:
         self.restarts += 1
+        self.settings = settings or self.settings
         self.state = RunState()
 
 

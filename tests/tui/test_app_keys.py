@@ -18,6 +18,7 @@ DECODING = until("replay", decoding=True)
 PAUSED = fold(DECODING, Status(t=99.0, state="paused", mode="graph", phase="replay", next_phase="release"))
 LOADED = until("load")
 COPIED = until("copy_kv")
+REPLAYED = fold(until("replay"), Status(t=50.0, state="idle", next_phase="release"))
 CAPTURED = until("capture")
 RELEASED = until("release")
 FAILED = fold(LOADED, Error(t=9.0, kind="device_lost", headline="the GPU is gone", hint="R", detail="Traceback"))
@@ -35,7 +36,7 @@ ON_CPU = fold(
 ACTS: list[tuple[RunState, str, Sequence[Command]]] = [
     (LOADED, "n", [RunPhase()]),
     (LOADED, "r", [RunAll()]),
-    (DECODING, "n", [RunPhase()]),
+    (REPLAYED, "n", [RunPhase()]),
     (COPIED, "e", [SetMode(mode="eager")]),
     (COPIED, "d", [SetMode(mode="dynamic")]),
     (CAPTURED, "g", [SetMode(mode="graph")]),

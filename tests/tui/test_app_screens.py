@@ -11,7 +11,7 @@ from cgtop.core.commands import RunPhase
 from cgtop.core.events import Error, Log, PhaseBegin
 from cgtop.core.state import fold
 from cgtop.tui.app import CgtopApp
-from cgtop.tui.keys import APP_BINDINGS, RUN_BINDINGS
+from cgtop.tui.keys import ALL_BINDINGS, TAB_BINDINGS
 from cgtop.tui.screens.modal import LogScreen, TextScreen
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
@@ -28,12 +28,12 @@ FAILED = fold(LOADED, Error(t=9.0, kind="device_lost", headline="the GPU is gone
 
 
 async def test_the_help_is_made_from_the_bindings() -> None:
-    async with running(FakeLive(DECODING), (120, 50)) as pilot:
+    async with running(FakeLive(DECODING), (120, 66)) as pilot:
         for key in ("question_mark", "h", "f1"):
             await pilot.press(key)
             assert isinstance(pilot.app.screen, TextScreen)
             shown = screen_text(pilot)
-            for binding in (*RUN_BINDINGS, *APP_BINDINGS):
+            for binding in (*ALL_BINDINGS, *TAB_BINDINGS):
                 assert binding.tooltip in shown
             await pilot.press(key)
             assert on_main(pilot)
@@ -41,9 +41,9 @@ async def test_the_help_is_made_from_the_bindings() -> None:
 
 async def test_every_binding_has_an_id_a_tooltip_and_an_action_that_exists() -> None:
     app = CgtopApp(FakeLive())
-    ids = [binding.id for binding in (*RUN_BINDINGS, *APP_BINDINGS)]
+    ids = [binding.id for binding in ALL_BINDINGS]
     assert len(set(ids)) == len(ids)
-    for binding in (*RUN_BINDINGS, *APP_BINDINGS):
+    for binding in ALL_BINDINGS:
         assert binding.id is not None
         assert binding.tooltip
         assert hasattr(app, f"action_{binding.action.split('(')[0]}")
@@ -106,7 +106,7 @@ async def test_a_click_on_a_phase_chooses_it() -> None:
     async with running(FakeLive(DECODING)) as pilot:
         await pilot.click("#phases", offset=(5, 2))
         await pilot.pause()
-        assert app_of(pilot).main.selected == "load"
+        assert app_of(pilot).main.phases.selected == "load"
         assert "Model load." in screen_text(pilot)
 
 
@@ -114,7 +114,9 @@ async def test_the_palette_has_every_action_and_does_it() -> None:
     source = FakeLive(LOADED)
     async with running(source) as pilot:
         commands = {command.title: command for command in pilot.app.get_system_commands(pilot.app.screen)}
-        assert {binding.description.capitalize() for binding in RUN_BINDINGS} <= set(commands)
+        assert {binding.description.capitalize() for binding in ALL_BINDINGS if binding.action != "leave"} <= set(
+            commands
+        )
         await commands["Next"].callback()
         assert source.sent == [RunPhase()]
         await pilot.press("ctrl+p", "escape")
@@ -140,28 +142,6 @@ async def test_the_refresh_rate_has_ends_and_says_where_it_is() -> None:
         assert notice(pilot) == "refresh 10 Hz, the limit"
         await pilot.press("minus", "minus", "minus", "minus")
         assert app_of(pilot).refresh_hz == 1.0
-
-
-def only_file(folder: Path) -> tuple[str, str]:
-    (file,) = folder.iterdir()
-    return file.name, file.read_text()
-
-
-async def test_a_screenshot_is_written_where_one_is_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with running(FakeLive(DECODING)) as pilot:
-        await pilot.press("s")
-        name, content = only_file(tmp_path)
-        assert name in notice(pilot)
-        assert "<svg" in content
-
-
-async def test_a_screenshot_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with running(FakeLive(DECODING)) as pilot:
-        os.rmdir(tmp_path)  # noqa: PTH106
-        await pilot.press("s")
-        assert "not saved" in notice(pilot)
 
 
 # ------------------------------------------------------------------------------------------------- drawing

@@ -16,7 +16,7 @@ from tests.tui.fakes import FakeLive, FakeRecorded, until
 
 SIZES = [
     (1, 1), (2, 40), (20, 5), (39, 9), (39, 30), (40, 9), (40, 10), (40, 12), (41, 15), (45, 16), (50, 21), (60, 20),
-    (60, 22), (60, 24), (66, 29), (70, 30), (75, 36), (75, 60), (76, 10), (76, 12), (76, 16), (77, 22), (80, 24),
+    (60, 18), (60, 23), (60, 24), (66, 29), (70, 30), (75, 36), (75, 60), (76, 10), (76, 12), (76, 16), (77, 22), (80, 24),
     (90, 28), (100, 30), (103, 35), (104, 36), (120, 36), (140, 46), (160, 50), (200, 60), (300, 10), (300, 80),
 ]  # fmt: skip
 DECODING = until("replay", decoding=True)
@@ -101,13 +101,14 @@ async def test_at_40_by_12_a_compact_column_shows_each_essential() -> None:
         lines = screen_text(pilot).splitlines()
     assert "RECORDED" in lines[0]
     assert "NVIDIA Sample GPU" in lines[1]
-    assert "✓✓✓✓✓✓✓✓" in lines[2]
-    assert "of 140.0 GiB" in lines[3]
-    assert lines[4].startswith("W")
-    assert "GRAPH" in lines[5]
-    assert "×" in lines[6]
-    assert "in " in lines[7]
-    assert "Graph replay" in lines[8]
+    assert "[1 Phases]" in lines[2]
+    assert "✓✓✓✓✓✓✓✓" in lines[3]
+    assert "of 140.0 GiB" in lines[4]
+    assert lines[5].startswith("W")
+    assert "GRAPH" in lines[6]
+    assert "×" in lines[7]
+    assert "in " in lines[8]
+    assert "Graph replay" in lines[9]
     assert "q quit" in lines[-1]
 
 

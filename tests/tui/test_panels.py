@@ -294,7 +294,10 @@ def test_a_worker_that_is_gone_is_not_called_live() -> None:
     assert "ENDED" in title
     assert "LIVE" not in title
     ended = fold(FULL, End(t=99.0, reason="killed by signal 9"))
-    assert status_text(ended, recorded=False) == "the worker has ended: R starts a new one (killed by signal 9)"
+    assert (
+        status_text(ended, recorded=False)
+        == "the worker has ended: R starts a new one, o with other settings (killed by signal 9)"
+    )
 
 
 def test_the_smallest_line_says_live_or_recorded_and_the_speed() -> None:

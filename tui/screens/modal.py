@@ -1,13 +1,14 @@
 """The screens that lie over the main one: a text to read, and a question."""
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.style import Style
 from textual.widgets import Static
 
 CLOSE_BINDINGS: list[BindingType] = [
@@ -68,30 +69,41 @@ class LogScreen(TextScreen):
             self.box.scroll_end(animate=False)
 
 
-class AskScreen(ModalScreen[bool]):
-    """A question of yes or no; escape is no."""
+Answer = Literal["yes", "no", "other"]
+
+
+class AskScreen(ModalScreen[Answer]):
+    """A question of yes or no, or of one thing more: `other` is its key and what it does. Escape is no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "answer(True)", "yes"),
-        Binding("n,escape", "answer(False)", "no"),
+        Binding("y,enter", "answer('yes')", "yes"),
+        Binding("n,escape", "answer('no')", "no"),
         Binding("q,ctrl+c", "app.leave", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, question: str, consequence: str) -> None:
+    def __init__(self, question: str, consequence: str, *, other: tuple[str, str] | None = None) -> None:
         super().__init__()
         self.question = question
         self.consequence = consequence
+        self.other = other
+        if other is not None:
+            self._bindings.bind(other[0], "answer('other')", other[1])
 
     def compose(self) -> ComposeResult:
         """The question, what a yes does, and the keys."""
+        keys = [_key("y", "yes", "yes"), _key("n", "no", "no")]
+        if self.other is not None:
+            keys.append(_key(*self.other, "other"))
         with Vertical(id="ask"):
             yield Static(
-                Content.assemble(
-                    (self.question, "bold"), f"\n{self.consequence}\n\n", ("y", "bold $text-accent"), " yes   ",
-                    ("n", "bold $text-accent"), " no",
-                )
-            )  # fmt: skip
+                Content.assemble((self.question, "bold"), f"\n{self.consequence}\n\n", Content("   ").join(keys))
+            )
 
-    def action_answer(self, answer: bool) -> None:
+    def action_answer(self, answer: Answer) -> None:
         """Close with the answer."""
         self.dismiss(answer)
+
+
+def _key(key: str, text: str, answer: Answer) -> Content:
+    label = Content.assemble((key, "bold $text-accent"), f" {text}")
+    return label.stylize(Style.from_meta({"@click": f"screen.answer('{answer}')"}))

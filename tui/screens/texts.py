@@ -19,7 +19,8 @@ COUNTERS: dict[CounterName, str] = {
 }
 KEY_NAMES = {
     "question_mark": "?", "f1": "F1", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+",
-    "minus": "-", "equals_sign": "=", "escape": "esc", "up": "↑", "down": "↓", "ctrl+c": "ctrl+c",
+    "minus": "-", "equals_sign": "=", "escape": "esc", "up": "↑", "down": "↓", "full_stop": ".", "comma": ",",
+    "greater_than_sign": ">", "less_than_sign": "<",
 }  # fmt: skip
 
 

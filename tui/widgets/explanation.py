@@ -5,6 +5,7 @@ from textual.content import Content
 
 from ...core.events import CounterName, Decode, Graph, ModelInfo, PhaseId
 from ...core.phases import PHASE_BY_ID, Phase
+from ...core.settings import RunSettings
 from ...core.state import PhaseState
 from ..format import clean, count, delta, duration, size, tok_s
 from .lines import LinesWidget, wrapped
@@ -18,6 +19,7 @@ class ExplanationView(msgspec.Struct, frozen=True):
 
     row: PhaseState
     model: ModelInfo | None = None
+    settings: RunSettings | None = None
     graph: Graph | None = None
     decode: Decode | None = None
     """The last figures of graph decoding."""

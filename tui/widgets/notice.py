@@ -3,11 +3,18 @@
 import msgspec
 from textual.content import Content
 
-from ...core.events import Status
+from ...core.events import Error, Status
 from ...core.phases import PHASE_BY_ID
 from ...core.state import RunState
 from ..format import clean, size
-from .lines import LinesWidget
+from .lines import LinesWidget, spread
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """Whether a live run is recorded: the file's name, or why it is not although it was asked for."""
+
+    name: str = ""
+    error: str = ""
 
 
 class NoticeView(msgspec.Struct, frozen=True):
@@ -16,6 +23,7 @@ class NoticeView(msgspec.Struct, frozen=True):
     status: str = ""
     notice: str = ""
     bad: bool = False
+    recording: Recorded = Recorded()
 
 
 class NoticeBar(LinesWidget[NoticeView]):
@@ -27,16 +35,25 @@ class NoticeBar(LinesWidget[NoticeView]):
 
 
 def render_notice(view: NoticeView, width: int) -> list[Content]:
-    """One line."""
+    """One line; whether the run is recorded stands at its end."""
     if view.notice:
         return [Content.styled(f" {view.notice}", "bold $text-warning" if view.bad else "bold $text-accent")]
-    return [Content.styled(f" {view.status}", "$muted")]
+    recording, status = view.recording, Content.styled(f" {view.status}", "$muted")
+    if recording.error:
+        return [spread(status, Content.styled(f"not recorded: {clean(recording.error)} ", "bold $text-warning"), width)]
+    if recording.name:
+        return [spread(status, Content.assemble(("◉ ", "$text-error"), f"to {clean(recording.name)} "), width)]
+    return [status]
 
 
-def status_text(state: RunState, *, recorded: bool) -> str:
-    """What the engine does, in words, and what comes next."""
+def status_text(state: RunState, *, recorded: bool, error: Error | None = None) -> str:
+    """What the engine does, in words, and what comes next; an `error` that no panel shows goes before it."""
+    if error is not None:
+        return f"✗ {clean(error.headline)} (x: in full, escape: close)"
     if state.end is not None:
-        what = "the recording ends here" if recorded else "the worker has ended: R starts a new one"
+        what = (
+            "the recording ends here" if recorded else "the worker has ended: R starts a new one, o with other settings"
+        )
         return f"{what} ({clean(state.end.reason)})" if state.end.reason else what
     row, status = state.running_phase, state.status
     if status is not None and status.state in ("decoding", "paused") and status.mode is not None:
@@ -50,7 +67,9 @@ def status_text(state: RunState, *, recorded: bool) -> str:
     else:
         return "waiting for the first event" if recorded else "starting"
     upcoming = state.next_phase
-    if upcoming is not None and not recorded:
+    if upcoming is None and not recorded:
+        text += " · R starts anew, o with other settings"
+    elif upcoming is not None and not recorded:
         text += f" · next: {PHASE_BY_ID[upcoming.id].title} (n)"
     return text + _taint(status)
 

@@ -18,16 +18,19 @@ class Playback(msgspec.Struct, frozen=True):
     duration: float
     playing: bool
     speed: float = 1.0
+    phases: tuple[float, ...] = ()
+    """When each phase begins."""
 
 
 def playback_of(player: Player) -> Playback:
     """The player's place now."""
     return Playback(
-        # Tenths of a second: what is shown changes no more often than that.
-        position=round(player.position, 1),
+        # Whole seconds: what is shown changes no more often than that.
+        position=float(int(player.position)),
         duration=player.duration,
         playing=player.playing,
         speed=player.speed,
+        phases=tuple(t for t, _ in player.recording.phase_times),
     )
 
 

@@ -1,0 +1,88 @@
+"""`make screenshots`: draws screenshots/*.svg from the bundled recording. The same recording gives the same pictures."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from cgtop.core.playback import Player
+from cgtop.core.recording import Recording, open_recording
+from cgtop.core.sources import RecordedSource, bundled_recording
+from cgtop.tui.app import CgtopApp
+from cgtop.tui.themes import theme_named
+
+FOLDER = Path(__file__).parents[1] / "screenshots"
+
+
+class Shot(msgspec.Struct, frozen=True):
+    """A picture: where in the recording, at which size, after which keys. `at` is a moment of `moments`."""
+
+    name: str
+    at: str
+    size: tuple[int, int] = (120, 36)
+    keys: tuple[str, ...] = ()
+    theme: str = "dark"
+
+
+SHOTS: tuple[Shot, ...] = (
+    Shot("phases", "graph"),
+    Shot("capture-opened", "capture", keys=("enter",)),
+    Shot("caches", "graph", keys=("2",)),
+    Shot("memory-map", "graph", keys=("3",)),
+    Shot("addresses", "graph", keys=("4",)),
+    Shot("narrow", "graph", size=(80, 24)),
+    Shot("light", "graph", theme="light"),
+    Shot("help", "graph", keys=("question_mark",)),
+)
+
+
+def moments(recording: Recording) -> dict[str, float]:
+    """Names for places, in seconds: `capture` when it has ended, `graph` when every mode was seen and replay goes on."""
+    found: dict[str, float] = {}
+    for index, t in enumerate(recording.times, start=1):
+        state = recording.state_after(index)
+        if "capture" not in found and state.phase("capture").status == "done":
+            found["capture"] = t
+        decode = state.decode
+        if decode is not None and decode.mode == "graph" and len(state.decode_by_mode) == 3 and decode.tokens > 200:
+            found["graph"] = t
+            break
+    return found
+
+
+async def drawn(shot: Shot, recording: Recording, places: dict[str, float]) -> str:
+    """The picture as SVG."""
+    source = RecordedSource(Player(recording, clock=lambda: 0.0, playing=True))
+    source.player.seek(places[shot.at])
+    app = CgtopApp(source, theme=theme_named(shot.theme))
+    async with app.run_test(size=shot.size) as pilot:
+        await pilot.pause()
+        await pilot.press(*shot.keys)
+        await pilot.pause()
+        return app.export_screenshot(title="cgtop")
+
+
+async def main() -> int:
+    """Draw them all; those that are no longer drawn go."""
+    path = bundled_recording()
+    if path is None:
+        sys.stderr.write("no recording is bundled: there is nothing to draw\n")
+        return 1
+    for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM"):
+        os.environ.pop(name, None)
+    recording = open_recording(path)
+    places = moments(recording)
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.svg"):
+        old.unlink()
+    for shot in SHOTS:
+        svg = await drawn(shot, recording, places)
+        (FOLDER / f"{shot.name}.svg").write_text(svg, encoding="utf-8")
+        sys.stdout.write(f"screenshots/{shot.name}.svg\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,45 @@
+"""Keys that steer a recording's player."""
+
+from ...core.sources import RecordedSource
+from ..base_app import BaseApp
+from ..widgets.seek_bar import SeekBar
+
+
+class PlayActions(BaseApp):
+    """What acts on a recording; live, each says why it cannot."""
+
+    def action_previous_phase(self) -> None:
+        """Back to the beginning of the phase, from there to the one before."""
+        if self.can("previous_phase") and isinstance(self.source, RecordedSource):
+            self.source.player.previous_phase()
+            self.tick()
+
+    def action_step(self, events: int) -> None:
+        """Some events on or back; it pauses."""
+        if self.can("step") and isinstance(self.source, RecordedSource):
+            player = self.source.player
+            player.step(events)
+            self.tick()
+            kind = type(player.recording.events[player.index - 1]).__struct_config__.tag
+            self.notice(f"event {player.index:,} of {len(player.recording.events):,}: {kind}")
+
+    def action_speed(self, doublings: int) -> None:
+        """Play twice or half as fast."""
+        if self.can("speed") and isinstance(self.source, RecordedSource):
+            player = self.source.player
+            before = player.speed
+            player.set_speed(before * 2.0**doublings)
+            self.notice(f"×{player.speed:g}" + (", the limit" if player.speed == before else ""))
+            self.tick()
+
+    def action_seek(self, seconds: int) -> None:
+        """Some seconds on or back."""
+        if self.can("seek") and isinstance(self.source, RecordedSource):
+            self.source.player.seek(self.source.player.position + seconds)
+            self.tick()
+
+    def on_seek_bar_sought(self, event: SeekBar.Sought) -> None:
+        """To the place that was clicked."""
+        if isinstance(self.source, RecordedSource):
+            self.source.player.seek(event.place)
+            self.tick()

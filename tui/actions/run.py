@@ -1,0 +1,142 @@
+"""Keys that act on the run: phases, modes, pause, experiments, starting anew."""
+
+from ...core.commands import (
+    BreakInput,
+    Cancel,
+    MendInput,
+    Pause,
+    Resume,
+    RunAll,
+    RunBench,
+    RunPhase,
+    RunSweep,
+    SetMode,
+    TryDynamicCapture,
+    Verify,
+)
+from ...core.settings import RunSettings
+from ...core.sources import RecordedSource
+from ..base_app import BaseApp, Restartable
+from ..refusals import measuring, mode_of, releases_while_decoding
+from ..screens.modal import AskScreen
+from ..screens.settings import SettingsScreen
+from ..settings_form import opened_form
+
+
+class RunActions(BaseApp):
+    """What acts on a live run; phases and pause steer a recording's player too."""
+
+    def action_next_phase(self) -> None:
+        """The next phase: run live, gone to in a recording."""
+        if not self.can("next_phase"):
+            return
+        if isinstance(self.source, RecordedSource):
+            self.source.player.next_phase()
+            self.tick()
+        elif releases_while_decoding(self.state):
+            self.push_screen(
+                AskScreen("Release everything now?", "Only release is left: decoding ends, and R has to start anew."),
+                lambda answer: self.send(RunPhase()) if answer == "yes" else None,
+            )
+        else:
+            self.send(RunPhase())
+
+    def action_run_all(self) -> None:
+        """All phases that are left; a recording plays on."""
+        if not self.can("run_all"):
+            return
+        if isinstance(self.source, RecordedSource):
+            self.source.player.play()
+            self.tick()
+        else:
+            self.send(RunAll())
+
+    def action_mode(self, mode: str) -> None:
+        """Decode in a mode."""
+        action = f"mode('{mode}')"
+        if self.can(action):
+            self.send(SetMode(mode=mode_of(action)))
+
+    def action_pause(self) -> None:
+        """Pause or go on."""
+        if not self.can("pause"):
+            return
+        if isinstance(self.source, RecordedSource):
+            player = self.source.player
+            player.pause() if player.playing else player.play()
+            self.tick()
+        else:
+            paused = self.state.status is not None and self.state.status.state == "paused"
+            self.send(Resume() if paused else Pause())
+
+    def action_try_capture(self) -> None:
+        """Attempt a capture on the DynamicCache, and show what comes of it."""
+        if self.can("try_capture"):
+            self.main.show_view("caches")
+            self.send(TryDynamicCapture())
+
+    def action_break_input(self) -> None:
+        """Rebind the graph's input; or, where that was done, put it right."""
+        if self.can("break_input"):
+            self.main.show_view("addresses")
+            shown = self.state.demonstration
+            self.send(MendInput() if shown is not None and shown.stage == "broken" else BreakInput())
+
+    def action_verify(self) -> None:
+        """Verify the graph again."""
+        if self.can("verify"):
+            self.send(Verify())
+
+    def action_measure(self) -> None:
+        """Measure what the view shows; or stop after the row that is being measured."""
+        if not self.can("measure"):
+            return
+        if measuring(self.state):
+            self.send(Cancel())
+            self.notice("stops after this row")
+            return
+        match self.main.shown:
+            case "cache_lens":
+                self.send(RunSweep(sweep="cache_lens"))
+            case "batches":
+                self.send(RunSweep(sweep="batches"))
+            case _:
+                captured = self.state.phase("capture").status == "done"
+                self.send(RunBench(modes=("eager", "graph") if captured else ("eager",)))
+
+    def action_restart(self) -> None:
+        """Start anew, after asking; a recording starts over without."""
+        if isinstance(self.source, RecordedSource):
+            self.source.player.seek(0.0)
+            self.tick()
+            return
+        self.push_screen(
+            AskScreen(
+                "Release everything and start anew?",
+                "The worker ends; a new one starts from nothing.",
+                other=("o", "change the settings first"),
+            ),
+            self._restart_answered,
+        )
+
+    def _restart_answered(self, answer: str | None) -> None:
+        if answer == "other":
+            self.action_options()
+        elif answer == "yes":
+            self._start_anew(None)
+
+    def action_options(self) -> None:
+        """A form of the settings; a run with them starts from nothing."""
+        if self.can("options") and isinstance(self.source, Restartable):
+            form = opened_form(self.source.settings, self.state)
+            self.push_screen(SettingsScreen(form), self._settings_chosen)
+
+    def _settings_chosen(self, settings: RunSettings | None) -> None:
+        if settings is not None:
+            self._start_anew(settings)
+
+    def _start_anew(self, settings: RunSettings | None) -> None:
+        if isinstance(self.source, Restartable):
+            self.main.close_extras()
+            self.source.restart(settings)
+            self.notice("a new worker starts")

@@ -1,0 +1,154 @@
+"""Why a key cannot act now: a pure function of what is known of the run."""
+
+import msgspec
+
+from ..core.events import PhaseId
+from ..core.phases import PHASE_BY_ID
+from ..core.settings import MODES, Mode
+from ..core.state import RunState
+from .keys import PLAY_BINDINGS, SWEEP_VIEWS, SourceKind
+from .views import ViewId
+
+MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
+"""The phase without which a mode cannot decode."""
+_PLAY = tuple(binding.action.split("(")[0] for binding in PLAY_BINDINGS)
+_COMMANDS = ("next_phase", "run_all", "pause", "mode", "try_capture", "break_input", "measure", "verify")
+_RECORDED: dict[str, str] = {
+    "try_capture": "recorded: live, this key attempts a capture on the DynamicCache",
+    "break_input": "recorded: live, this key rebinds the graph's input",
+    "measure": "recorded: live, this key measures",
+    "verify": "recorded: live, this key verifies the graph again",
+    "options": "recorded: the settings of a recording stay; cgtop --device cpu runs live",
+}
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What decides whether a key can act."""
+
+    state: RunState
+    kind: SourceKind
+    view: ViewId = "phases"
+
+
+def refusal(action: str, facts: Facts) -> str | None:
+    """Why an action (as in a binding, with its argument) cannot be done now, in one line; null when it can."""
+    name, state = action.split("(")[0], facts.state
+    if name == "details":
+        return None if state.errors else "no error so far"
+    if facts.kind == "recorded":
+        if name == "mode":
+            return f"recorded: the run switched modes itself; live, this key decodes in mode {mode_of(action)}"
+        return _RECORDED.get(name)
+    if name in _PLAY:
+        return "only a recording can be sought, stepped and sped up; this is live"
+    if name not in _COMMANDS:
+        return None
+    return _worker_refusal(state) or _command_refusal(action, name, facts)
+
+
+def mode_of(action: str) -> Mode:
+    """The mode that a `mode('…')` action names."""
+    for mode in MODES:
+        if mode in action:
+            return mode
+    raise ValueError(f"no decode mode in {action!r}")
+
+
+def measuring(state: RunState) -> bool:
+    """Whether a sweep, a comparison or another experiment runs."""
+    status = state.status
+    return (
+        status is not None
+        and status.state == "running"
+        and status.phase is None
+        and state.running_phase is None
+        and state.end is None
+    )
+
+
+def releases_while_decoding(state: RunState) -> bool:
+    """Whether the next phase is the release, of a run that decodes or could go on."""
+    upcoming, status = state.next_phase, state.status
+    going = status is not None and status.state in ("decoding", "paused")
+    return upcoming is not None and upcoming.id == "release" and going
+
+
+def _worker_refusal(state: RunState) -> str | None:
+    if state.end is not None:
+        return "the worker has ended: R starts a new one"
+    if state.hello is None:
+        return "the worker is still starting"
+    if state.errors and not state.errors[-1].recoverable:
+        return "this worker cannot go on after the error: R starts a new one"
+    if state.phase("release").status == "done":
+        return "everything was released: R starts anew, o with other settings"
+    return None
+
+
+def _command_refusal(action: str, name: str, facts: Facts) -> str | None:
+    state = facts.state
+    if name == "measure":
+        return _measure_refusal(facts)
+    if name == "pause":
+        return _pause_refusal(state)
+    if measuring(state):
+        return "a measurement is running: m in its view stops it"
+    running = state.running_phase
+    if running is not None and running.id != "replay":
+        return f"{PHASE_BY_ID[running.id].title} is still running"
+    match name:
+        case "mode":
+            mode = mode_of(action)
+            return _needs(state, MODE_NEEDS[mode], mode[0])
+        case "try_capture":
+            return _on_cpu(state, "t") or _needs(state, "copy_kv", "t")
+        case "break_input" | "verify":
+            return _needs(state, "capture", "b" if name == "break_input" else "v")
+    return _phase_refusal(action, state)
+
+
+def _phase_refusal(action: str, state: RunState) -> str | None:
+    upcoming = state.next_phase
+    if upcoming is None:
+        return "all phases are done: R starts anew, o with other settings"
+    if action == "run_all" and upcoming.id == "release":
+        return "only release is left: n runs it"
+    return None
+
+
+def _pause_refusal(state: RunState) -> str | None:
+    if state.status is not None and state.status.state in ("decoding", "paused"):
+        return None
+    return "nothing to pause: no decode is running (e, d or g starts one)"
+
+
+def _measure_refusal(facts: Facts) -> str | None:
+    if facts.view not in SWEEP_VIEWS:
+        return "m measures in the views cache lengths, batch sizes and compare"
+    if measuring(facts.state):
+        return None
+    running = facts.state.running_phase
+    if running is not None and running.id != "replay":
+        return f"{PHASE_BY_ID[running.id].title} is still running"
+    needed: PhaseId = "copy_kv" if facts.view == "compare" else "load"
+    return _needs(facts.state, needed, "m")
+
+
+def _on_cpu(state: RunState, key: str) -> str | None:
+    if state.hello is not None and state.hello.device.kind == "cpu":
+        return f"{key}: capture needs CUDA; this run is on the CPU"
+    return None
+
+
+def _needs(state: RunState, phase: PhaseId, key: str) -> str | None:
+    """Why the phase that `key` needs is not there."""
+    row, title = state.phase(phase), PHASE_BY_ID[phase].title
+    if row.status == "done":
+        return None
+    if PHASE_BY_ID[phase].needs_cuda and (why := _on_cpu(state, key)) is not None:
+        return why
+    if row.status == "unavailable":
+        return f"{key}: {phase}: {row.end.reason if row.end is not None and row.end.reason else 'not possible here'}"
+    if row.status == "failed":
+        return f"{key}: {title} failed; R starts anew"
+    return f"{key}: {title.lower()} first (n)"

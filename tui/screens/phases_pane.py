@@ -1,0 +1,161 @@
+"""The view of the phases: all panels of a run, laid out by CSS, each shown its slice of the state."""
+
+import time
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from ...core.events import PhaseId
+from ...core.phases import PHASE_BY_ID, PHASE_IDS
+from ...core.state import RunState
+from ..widgets.decode_gauge import DecodeGauge, DecodeView
+from ..widgets.error_panel import ErrorPanel, ErrorView
+from ..widgets.explanation import Explanation, ExplanationView
+from ..widgets.memory_bar import MemoryBar, MemoryView
+from ..widgets.phase_list import PhaseList, PhasesView, shown_row
+from ..widgets.phase_table import PhaseTable
+from ..widgets.replay_counter import ReplayCounter, ReplayView
+from ..widgets.telemetry import TelemetryPane, TelemetryView
+from ..widgets.tokens import TokenPane, TokensView
+from .pane import Opened, Pane, Surroundings
+from .texts import phase_lines
+
+
+class PhasesPane(Pane):
+    """The first view."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("phases")
+        self._clock = clock
+        self.selected: PhaseId | None = None
+        self._state = RunState()
+        self._around = Surroundings()
+        self._heard = (-1.0, 0.0)
+        """The run's time of the last event, and when it came."""
+        self.phase_list = PhaseList(PhasesView(), id="phases", classes="panel")
+        self.telemetry = TelemetryPane(TelemetryView(), id="telemetry", classes="panel")
+        self.memory_bar = MemoryBar(MemoryView(), id="memory", classes="panel")
+        self.phase_table = PhaseTable(PhasesView(), id="table", classes="panel")
+        self.decode_gauge = DecodeGauge(DecodeView(), id="decode", classes="panel")
+        self.replay_counter = ReplayCounter(ReplayView(), id="replay", classes="panel")
+        self.explanation_pane = Explanation(
+            ExplanationView(row=RunState().phases[0]), id="explanation", classes="panel"
+        )
+        self.error_panel = ErrorPanel(ErrorView(), id="error", classes="panel")
+        self.token_pane = TokenPane(TokensView(), id="tokens", classes="panel")
+
+    def compose(self) -> ComposeResult:
+        """Every panel exists at every size; CSS shows those that fit."""
+        with Horizontal(id="upper"):
+            with Vertical(id="left"):
+                yield self.phase_list
+                yield self.telemetry
+            with Vertical(id="right"):
+                yield self.memory_bar
+                yield self.phase_table
+                with Horizontal(id="speed"):
+                    yield self.decode_gauge
+                    yield self.replay_counter
+        with Horizontal(id="lower"):
+            yield self.explanation_pane
+            yield self.error_panel
+            yield self.token_pane
+
+    def show_state(self, state: RunState, around: Surroundings) -> None:
+        """Give every panel its slice; a panel whose slice is the same does nothing."""
+        self._state, self._around = state, around
+        on_cpu = state.hello is not None and state.hello.device.kind == "cpu"
+        self._show_phases()
+        self.telemetry.show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
+        self.memory_bar.show(MemoryView(memory=state.memory, letters=around.letters, on_cpu=on_cpu))
+        self._show_speed(state)
+        model = state.hello.model if state.hello is not None else None
+        self.explanation_pane.show(self.explanation())
+        self.token_pane.show(
+            TokensView(ids=state.tokens, text=state.text, random_weights=model is not None and model.source == "random")
+        )
+
+    def show_error(self, view: ErrorView) -> None:
+        """Show an error in the explanation's place; CSS does so while the screen has the class `-error`."""
+        self.error_panel.show(view)
+
+    def show_clock(self) -> None:
+        """Move the clock of a phase that runs."""
+        if not self._around.recorded and self._state.running_phase is not None:
+            self._show_phases()
+
+    def _show_phases(self) -> None:
+        phases = PhasesView(phases=self._state.phases, selected=self.selected, t=self._phase_clock(self._state))
+        self.phase_list.show(phases)
+        self.phase_table.show(phases)
+
+    def _phase_clock(self, state: RunState) -> float | None:
+        """The run's time by whole seconds while a phase runs: the last event's, moved on by this machine's clock."""
+        if state.running_phase is None:
+            return None
+        if self._around.recorded:
+            return float(int(state.t))
+        if state.t != self._heard[0]:
+            self._heard = (state.t, self._clock())
+        return float(int(state.t + self._clock() - self._heard[1]))
+
+    def _show_speed(self, state: RunState) -> None:
+        hello, capture = state.hello, state.phase("capture")
+        self.decode_gauge.show(
+            DecodeView(
+                decode=state.decode,
+                by_mode=state.decode_by_mode,
+                speeds=state.speeds,
+                speed_up=state.speed_up,
+                state=state.status.state if state.status is not None else None,
+                peak_bandwidth=hello.device.memory_bandwidth_bytes_s if hello is not None else None,
+                can_graph=capture.status != "unavailable",
+            )
+        )
+        unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""
+        self.replay_counter.show(
+            ReplayView(
+                graph=state.decode_by_mode.get("graph"),
+                eager_per_token=state.allocations_per_eager_token,
+                verification=state.verification,
+                addresses=state.addresses,
+                no_capture=unavailable,
+            )
+        )
+
+    def explanation(self) -> ExplanationView:
+        """The slice that explains the phase that matters now."""
+        state = self._state
+        row = shown_row(PhasesView(phases=state.phases, selected=self.selected))
+        boundary = state.boundary_memory.get(row.id)
+        return ExplanationView(
+            row=row,
+            model=state.hello.model if state.hello is not None else None,
+            settings=state.hello.settings if state.hello is not None else None,
+            graph=state.graph,
+            decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
+            pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,
+        )
+
+    def on_phase_list_chosen(self, event: PhaseList.Chosen) -> None:
+        """Explain the phase that was clicked."""
+        self.selected = event.phase
+        self.show_state(self._state, self._around)
+
+    def move(self, step: int) -> None:
+        """Select the phase above or below the one that is shown."""
+        shown = shown_row(PhasesView(phases=self._state.phases, selected=self.selected)).id
+        index = max(0, min(len(PHASE_IDS) - 1, PHASE_IDS.index(shown) + step))
+        self.selected = PHASE_IDS[index]
+        self.show_state(self._state, self._around)
+
+    def opened(self) -> Opened:
+        """The phase in full."""
+        view = self.explanation()
+        return Opened(f"Phase: {PHASE_BY_ID[view.row.id].title}", phase_lines(view))
+
+    def reset(self) -> None:
+        """Follow the run again."""
+        self.selected = None
+        self.show_state(self._state, self._around)

@@ -1,0 +1,13 @@
+"""Which pane draws which view: the one list of them. A view is there when its pane is."""
+
+import time
+from collections.abc import Callable
+
+from ..views import ViewId
+from .pane import Pane
+from .phases_pane import PhasesPane
+
+
+def panes(clock: Callable[[], float] = time.monotonic) -> dict[ViewId, Pane]:
+    """A new pane for each view, in the order of their keys."""
+    return {"phases": PhasesPane(clock)}

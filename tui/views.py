@@ -1,0 +1,33 @@
+"""The views of a run, in the order of their keys: `1` is the first. What draws one is in `screens.panes`."""
+
+from typing import Literal
+
+import msgspec
+
+ViewId = Literal["phases", "caches", "map", "addresses", "cache_lens", "batches", "compare"]
+
+
+class View(msgspec.Struct, frozen=True):
+    """A view: its names from wide to narrow, and what it shows in a line."""
+
+    id: ViewId
+    title: str
+    short: str
+    what: str
+
+
+VIEWS: tuple[View, ...] = (
+    View("phases", "Phases", "Phases", "The phases, the device's memory and the decode speed"),
+    View("caches", "Caches", "Caches", "StaticCache against DynamicCache while tokens are added"),
+    View("map", "Memory map", "Map", "The allocator's segments and blocks"),
+    View("addresses", "Addresses", "Addr", "What the graph's addresses fix, and what moved"),
+    View("cache_lens", "Cache lengths", "Lengths", "What each length of the StaticCache costs"),
+    View("batches", "Batch sizes", "Batches", "What each way of serving several batch sizes costs"),
+    View("compare", "Compare", "Compare", "Decode modes against each other, interleaved"),
+)
+VIEW_BY_ID: dict[ViewId, View] = {view.id: view for view in VIEWS}
+
+
+def view_key(view: ViewId) -> str:
+    """The key that shows a view: its place in the list, from 1."""
+    return str(VIEWS.index(VIEW_BY_ID[view]) + 1)
