@@ -234,8 +234,8 @@ class Graph(Event, frozen=True, kw_only=True, tag="graph"):
     nodes_by_kind: dict[str, int] = {}
     pool_id: str | None = None
     stream: str = ""
-    capture_s: float
-    instantiate_s: float
+    capture_s: float | None = None
+    instantiate_s: float | None = None
     instantiate_driver_bytes: int | None = None
 
 

@@ -68,11 +68,12 @@ def run_section(state: RunState) -> Section:
             f"attention {model.attention}, {model.layers} layers, {model.kv_heads} KV heads × {model.head_dim}"
         )
         lines.append(f"StaticCache by closed form: {model.static_cache_bytes:,} B = {size(model.static_cache_bytes)}")
-    prompt = "prompt text" if asked.prompt is not None else f"prompt {asked.prompt_len} tokens"
-    lines.append(
-        f"settings: batch {asked.batch_size}, {prompt}, cache {asked.max_cache_len} tokens, warmup {asked.warmup}, "
-        f"seed {asked.seed}{', streams as in the guide' if asked.guide_streams else ''}"
-    )
+    if model is not None:  # a program of somebody else's has none of these settings
+        prompt = "prompt text" if asked.prompt is not None else f"prompt {asked.prompt_len} tokens"
+        lines.append(
+            f"settings: batch {asked.batch_size}, {prompt}, cache {asked.max_cache_len} tokens, "
+            f"warmup {asked.warmup}, seed {asked.seed}{', streams as in the guide' if asked.guide_streams else ''}"
+        )
     lines.append("versions: " + ", ".join(f"{name} {version}" for name, version in hello.versions.items()))
     lines += [f"{name}: {policy}" for name, policy in hello.policies.items()]
     if hello.allocator_config:
