@@ -3,11 +3,12 @@
 import msgspec
 
 from .configs import ModelFacts
+from .events import Counters, ModelInfo, PhaseId
 from .presets import PRESETS
 from .sizing import DTYPE_BYTES, KvShape, kv_token_bytes
 from .state import RunState
 
-AT_REPLAY = ("replay", "capture")
+AT_REPLAY: tuple[PhaseId, ...] = ("replay", "capture")
 """The phase at whose end everything stands; the first that was recorded."""
 
 
@@ -18,7 +19,6 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
     """Which recording, of which device and date."""
     model: str
     weight_bytes: int
-    layers: int
     kv: KvShape
     batch_size: int
     max_cache_len: int
@@ -46,44 +46,58 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
 def overheads_of(state: RunState, name: str) -> Overheads | None:
     """Of a run on a GPU that came to a captured graph; null for any other. `name`: what to call the recording."""
     hello = state.hello
-    if hello is None or hello.model is None or hello.device.kind != "cuda":
-        return None
-    memory = next((state.boundary_memory[phase] for phase in AT_REPLAY if phase in state.boundary_memory), None)
-    if memory is None:
+    after = next((counters for phase in AT_REPLAY if (counters := _after(state, phase)) is not None), None)
+    if hello is None or hello.model is None or hello.device.kind != "cuda" or after is None:
         return None
     model, asked, graph = hello.model, hello.settings, state.graph
-    kv = KvShape(layers=model.layers, kv_heads=model.kv_heads, head_dim=model.head_dim)
-    context = _context(state)
-    driver, executable = memory.buckets.get("driver"), graph.instantiate_driver_bytes if graph is not None else None
-    modules = None if driver is None or context is None else driver - context - (executable or 0)
-    preset = PRESETS.get(model.name)
-    shared = preset is not None and preset.heads != preset.kv_heads
-    expanded = 0
-    if preset is not None and shared and model.dtype in DTYPE_BYTES:
-        token = kv_token_bytes(kv, model.dtype) * preset.heads // preset.kv_heads
-        expanded = asked.batch_size * asked.max_cache_len * token
+    context = _after(state, "context")
+    context_bytes = None if context is None else context.driver
+    executable = graph.instantiate_driver_bytes if graph is not None else None
+    rounding = _difference(after.allocated, after.requested)
+    pool = _pool(state)
     return Overheads(
         source=f"{name} ({hello.device.name}, {model.name}, {hello.started_at[:10] or 'date not recorded'})",
         model=model.name,
         weight_bytes=model.parameter_bytes,
-        layers=model.layers,
-        kv=kv,
+        kv=KvShape(layers=model.layers, kv_heads=model.kv_heads, head_dim=model.head_dim),
         batch_size=asked.batch_size,
         max_cache_len=asked.max_cache_len,
-        expanded_kv_bytes=expanded,
-        context_bytes=context,
-        module_bytes=modules,
+        expanded_kv_bytes=_expanded(hello.model, asked.batch_size * asked.max_cache_len),
+        context_bytes=context_bytes,
+        module_bytes=_difference(_difference(after.driver, context_bytes), executable or 0),
         executable_bytes=executable,
-        pool_bytes=memory.buckets.get("graph_pool"),
-        rounding_bytes=memory.buckets.get("rounding"),
-        cached_bytes=memory.buckets.get("cached"),
+        pool_bytes=pool,
+        rounding_bytes=rounding,
+        cached_bytes=_difference(_difference(after.reserved, after.allocated), pool),
         pools=_pools(state),
     )
 
 
-def _context(state: RunState) -> int | None:
-    end = state.phase("context").end
-    return None if end is None else end.after.driver
+def _after(state: RunState, phase: PhaseId) -> Counters | None:
+    end = state.phase(phase).end
+    return end.after if end is not None and end.status == "done" else None
+
+
+def _pool(state: RunState) -> int | None:
+    """What the graph's private pool holds beside the logits in it."""
+    end = state.phase("capture").end
+    if end is None or end.explained.get("reserved") is None:
+        return None
+    reserved = sum(item.bytes for item in end.explained["reserved"] if item.name.startswith("private pool"))
+    logits = sum(item.bytes for item in end.explained.get("requested", ()) if item.name.startswith("logits"))
+    return reserved - logits if reserved else None
+
+
+def _expanded(model: ModelInfo, tokens: int) -> int:
+    preset = PRESETS.get(model.name)
+    if preset is None or preset.heads == preset.kv_heads or model.dtype not in DTYPE_BYTES:
+        return 0
+    kv = KvShape(layers=model.layers, kv_heads=model.kv_heads, head_dim=model.head_dim)
+    return tokens * kv_token_bytes(kv, model.dtype) * preset.heads // preset.kv_heads
+
+
+def _difference(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(0, first - second)
 
 
 def _pools(state: RunState) -> dict[tuple[int, int], int]:

@@ -5,6 +5,7 @@ allocated, and no GPU is asked.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -94,10 +95,8 @@ def make_plan(
     largest: dict[int, int | None] = {}
     if memory_bytes is not None:
         limit = model.max_positions or LONGEST
-        for batch in batches:
-            longest[batch] = _greatest(lambda length, b=batch: row(b, length).fits is True, prompt_len + 1, limit)
-        for length in lens:
-            largest[length] = _greatest(lambda batch, n=length: row(batch, n).fits is True, 1, LARGEST)
+        longest = {batch: _greatest(partial(_fits, row, batch), prompt_len + 1, limit) for batch in batches}
+        largest = {length: _greatest(partial(_fits, lambda n, b: row(b, n), length), 1, LARGEST) for length in lens}
     return Plan(
         model=model,
         capability=capability,
@@ -173,7 +172,7 @@ def _recorded_terms(
         pool_row = max(0, pool_row - batch_size * model.vocab_size * DTYPE_BYTES[model.dtype])
     pool = pool_row if pool_row is not None else _at_least(known.pool_bytes, more)
     pool_measured = same_case or pool_row is not None
-    graph = _scaled(known.executable_bytes, model.kv.layers, known.layers)
+    graph = _scaled(known.executable_bytes, model.kv.layers, known.kv.layers)
     rounding = _scaled(known.rounding_bytes, model.weight_bytes, known.weight_bytes)
     found = (
         ("CUDA context", known.context_bytes, True, ""),
@@ -211,6 +210,10 @@ def _at_least(size: int | None, more: int) -> int | None:
 
 def _scaled(size: int | None, new: int, old: int) -> int | None:
     return None if size is None else size if new == old else round(size * new / max(1, old))
+
+
+def _fits(row: Callable[[int, int], PlanRow], batch_size: int, max_cache_len: int) -> bool:
+    return row(batch_size, max_cache_len).fits is True
 
 
 def _greatest(fits: Callable[[int], bool], least: int, most: int) -> int | None:

@@ -72,8 +72,13 @@ def _limits(plan: Plan) -> tuple[Section, ...]:
 
 def _terms(plan: Plan) -> Section:
     case = plan.rows[0]
-    columns = (Column("term"), Column("bytes", right=True, rank=1), Column("MiB", right=True))
-    columns += (Column("how known"), Column("from", rank=2))
+    columns = (
+        Column("term"),
+        Column("bytes", right=True, rank=1),
+        Column("MiB", right=True),
+        Column("how known"),
+        Column("from", rank=2),
+    )
     rows = tuple(
         row(
             term.name,
