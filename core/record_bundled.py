@@ -60,11 +60,13 @@ class _Run:
 
     def until(self, wanted: Callable[[Event], bool]) -> bool:
         """Take events until a wanted one came; False after a failure or too long a time."""
+        found = False
         while self.failure is None and time.monotonic() < self._deadline:
-            for event in self._client.drain():
+            for event in self._client.drain():  # to the end: what comes behind the wanted event belongs to the run too
                 self._take(event)
-                if wanted(event):
-                    return self.failure is None
+                found = found or wanted(event)
+            if found:
+                return self.failure is None
             time.sleep(0.02)
         self.failure = self.failure or f"no end after {LIMIT_S:.0f} s"
         return False

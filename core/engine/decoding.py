@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..commands import AnyCommand
-from ..events import Counters, Event
+from ..events import Event
 from ..settings import Mode, RunSettings
 from .decode import DecodeLoop
 from .devices import Device, now
@@ -16,7 +16,6 @@ from .failures import EngineError
 from .holdings import addresses, caches
 from .inbox import CommandQueue
 from .measured import Meter, Span
-from .memory import carried_forward
 from .models import Detokenizer
 from .workflow import Outcome, Workflow
 
@@ -169,13 +168,11 @@ class Decoding:
         loop.resume()
 
     def _tell_live(self) -> None:
-        self._emit(caches(self._workflow))
-        last = self._meter.last
-        if last is None or last.total_bytes is None:
-            return
-        reading, free = self._device.counters(), self._device.free_and_total()
-        counters = Counters(requested=reading.requested, allocated=reading.allocated, reserved=reading.reserved)
-        self._emit(carried_forward(last, counters, None if free is None else free[0], None))
+        sample = caches(self._workflow)
+        self._emit(sample)
+        memory = self._meter.live(sample.dynamic_bytes)
+        if memory is not None:
+            self._emit(memory)
 
 
 def _there(value: T | None) -> T:

@@ -41,6 +41,10 @@ class Ledger:
         """Forget every owner of tensors; blocks without one, such as workspaces, may outlive them."""
         self._holdings.clear()
 
+    def processes(self) -> Processes:
+        """One reading of NVML's processes, now."""
+        return self._read_processes()
+
     def driver_bytes(self) -> int | None:
         """This process in NVML minus what the allocator has reserved, now; None where NVML does not tell."""
         own, reserved = self._read_processes().own_bytes, self._device.counters().reserved

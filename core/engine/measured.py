@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..events import Counters, Event, PhaseBegin, PhaseEnd, PhaseId, Segments
+from ..events import Counters, Event, Memory, PhaseBegin, PhaseEnd, PhaseId, Segments
 from ..memory_map import MIB
 from .devices import AllocatorCounters, Device, now
 from .explain import explain
 from .ledger import Ledger
-from .memory import Sample
+from .memory import Sample, carried_forward
 from .workflow import Outcome
 
 NOTED_COUNTERS = ("requested", "allocated", "reserved", "driver")
@@ -47,6 +47,21 @@ class Meter:
         notes = _between(self.last, before)
         self._device.reset_peak()
         return Span(phase, before, self._device.counters(), notes)
+
+    def live(self, kv_dynamic: int | None) -> Memory | None:
+        """A live sample by the counters and the last full attribution; `kv_dynamic`: bytes of the DynamicCache now."""
+        last = self.last
+        if last is None or last.total_bytes is None:
+            return None
+        reading, free = self._device.counters(), self._device.free_and_total()
+        return carried_forward(
+            last,
+            Counters(requested=reading.requested, allocated=reading.allocated, reserved=reading.reserved),
+            None if free is None else free[0],
+            None,
+            kv_dynamic=kv_dynamic,
+            processes=self._ledger.processes(),
+        )
 
     def done(self, span: Span, outcome: Outcome, *, seconds: float | None = None) -> PhaseEnd:
         """End a phase: sample, explain, and emit `phase_end`, `memory` and `segments`."""

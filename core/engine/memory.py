@@ -173,13 +173,23 @@ def registered_only(owned: Iterable[tuple[Owner, int]], why: str) -> Sample:
     )
 
 
-def carried_forward(last: Sample, counters: Counters, free: int | None, phase: PhaseId | None) -> Memory:
+def carried_forward(
+    last: Sample,
+    counters: Counters,
+    free: int | None,
+    phase: PhaseId | None,
+    *,
+    kv_dynamic: int | None = None,
+    processes: Processes | None = None,
+) -> Memory:
     """A live sample: the last attribution moved by the counters, still adding up to the total exactly.
 
-    What changed since the last attribution inside the allocator is tensors of the running step (`other_tensors`,
-    `rounding`) and free blocks (`cached`); a change of free memory beyond that is outside the allocator.
+    What changed since the last attribution inside the allocator is the DynamicCache (`kv_dynamic`: its bytes now, where
+    known), tensors of the running step (`other_tensors`, `rounding`) and free blocks (`cached`). Outside of it, a
+    reading of the processes made now splits what is used; without one the change is `unattributed`.
     """
     buckets = dict(last.buckets)
+    driver = last.counters.driver
     known = last.counters
     pairs = (
         (counters.requested, known.requested),
@@ -189,18 +199,27 @@ def carried_forward(last: Sample, counters: Counters, free: int | None, phase: P
     if last.total_bytes is not None and free is not None and last.free_bytes is not None:
         moved = [now - then if now is not None and then is not None else 0 for now, then in pairs]
         requested, allocated, reserved = moved
-        buckets["other_tensors"] += requested
+        grown = 0 if kv_dynamic is None else kv_dynamic - buckets["kv_dynamic"]
+        buckets["kv_dynamic"] += grown
+        buckets["other_tensors"] += requested - grown
         buckets["rounding"] += allocated - requested
         buckets["cached"] += reserved - allocated
         outside = "unattributed" if "unattributed" in buckets else "outside_allocator"
         buckets[outside] += last.free_bytes - free - reserved
         buckets["free"] = free
+        if outside == "unattributed" and processes is not None and counters.reserved is not None:
+            split, _, now = _outside_allocator(
+                last.total_bytes - free - counters.reserved, counters.reserved, processes
+            )
+            if now is not None:
+                driver = now
+                buckets |= split
     return Memory(
         phase=phase,
         live=True,
         total_bytes=last.total_bytes,
         free_bytes=free,
-        counters=msgspec.structs.replace(counters, driver=known.driver),
+        counters=msgspec.structs.replace(counters, driver=driver),
         buckets=buckets,
         reasons=last.reasons,
         pools=last.pools,

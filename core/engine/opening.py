@@ -69,15 +69,21 @@ def open_run(settings: RunSettings) -> Opening:
         settings=settings,
         policies={
             "synchronisation": POLICY,
-            "streams": "the guide's: warmup on the default stream, capture on another"
-            if settings.guide_streams
-            else "one non-default stream from prefill on",
+            "streams": _streams(settings, device),
             "sampling": "greedy, inside the step; the next token is written to the static input inside the step",
         },
         allocator_config=", ".join(f"{name}={os.environ[name]}" for name in ALLOCATOR_VARIABLES if name in os.environ)
         or None,
     )
     return Opening(hello, device, plan, read_processes, telemetry)
+
+
+def _streams(settings: RunSettings, device: Device) -> str:
+    if device.kind == "cpu":
+        return "none on a CPU"
+    if settings.guide_streams:
+        return "the guide's: warmup on the default stream, capture on another"
+    return "one non-default stream from prefill on"
 
 
 def versions(facts: DeviceInfo) -> dict[str, str]:

@@ -197,7 +197,8 @@ class Session:
         self._tell_status("running", phase)
         refusal = self._device.capture_refusal if PHASE_BY_ID[phase].needs_cuda else None
         if refusal is not None:
-            self._emit(PhaseEnd(phase=phase, status="unavailable", reason=refusal))
+            left_out = self._left_out() if phase == "capture" else ""
+            self._emit(PhaseEnd(phase=phase, status="unavailable", reason=refusal + left_out))
         else:
             try:
                 self._run(phase)
@@ -207,6 +208,14 @@ class Session:
         self._next += 1
         self._tell_status()
         return True
+
+    def _left_out(self) -> str:
+        """What was asked for and goes with the capture, as the rest of a sentence."""
+        asked = (
+            (self.settings.memory_snapshot is not None, "no memory snapshot is written"),
+            (self.settings.inject_fault != "none", "there is no replay to corrupt"),
+        )
+        return "".join(f"; {what}" for wanted, what in asked if wanted)
 
     def _run(self, phase: PhaseId) -> None:
         if phase == "release":

@@ -104,14 +104,32 @@ def test_unattributed_may_be_negative_and_keeps_the_sum() -> None:
     assert sum(sample.buckets.values()) == sample.total_bytes
 
 
-@given(snapshots(), st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.integers(0, 1 << 30))
+@given(
+    snapshots(),
+    st.integers(0, 1 << 30),
+    st.integers(0, 1 << 30),
+    st.integers(0, 1 << 30),
+    st.integers(0, 1 << 30),
+    st.none() | st.integers(0, 1 << 28),
+    st.none() | st.builds(Processes, own_bytes=st.none() | st.integers(0, 1 << 32), others_bytes=st.integers(0, 9)),
+)
 def test_live_samples_still_add_up_to_the_total(
-    snapshot: tuple[tuple[RawSegment, ...], dict[int, Owner]], free: int, requested: int, allocated: int, reserved: int
+    snapshot: tuple[tuple[RawSegment, ...], dict[int, Owner]],
+    free: int,
+    requested: int,
+    allocated: int,
+    reserved: int,
+    kv_dynamic: int | None,
+    now: Processes | None,
 ) -> None:
     segments, owners = snapshot
     last = taken(
         segments, owners, free=1 << 30, outside=1 << 29, processes=Processes(own_bytes=1 << 31, others_bytes=0)
     )
     counters = Counters(requested=requested, allocated=allocated, reserved=reserved)
-    live = carried_forward(last, counters, free, None)
+    live = carried_forward(last, counters, free, None, kv_dynamic=kv_dynamic, processes=now)
     assert live.live and sum(live.buckets.values()) == live.total_bytes == last.total_bytes
+    if kv_dynamic is not None:
+        assert live.buckets["kv_dynamic"] == kv_dynamic
+    if now is not None and now.own_bytes is not None:
+        assert live.buckets["driver"] == live.counters.driver == now.own_bytes - reserved

@@ -301,3 +301,10 @@ def test_every_phase_that_ends_has_begun() -> None:
     driven = Driven(pretend=True)
     driven.run(RunAll(release=True), quit_after=False)
     assert [begin.phase for begin in driven.of(PhaseBegin)] == list(PHASE_IDS)
+
+
+def test_what_was_asked_for_and_needs_a_capture_is_said_to_be_left_out_on_a_cpu() -> None:
+    driven = Driven(with_(memory_snapshot="a.pickle", inject_fault="corrupt_replay"))
+    driven.run(RunAll(release=True), quit_after=False)
+    reason = next(end.reason for end in driven.of(PhaseEnd) if end.phase == "capture")
+    assert "no memory snapshot" in reason and "no replay to corrupt" in reason
