@@ -64,7 +64,8 @@ class CudaCapturedStep(CapturedStep):
         self._graph = torch.cuda.CUDAGraph(keep_graph=True)
         before = active_blocks()
         with no_garbage_collection(), torch.cuda.stream(stream):
-            self._graph.capture_begin(pool, capture_error_mode="thread_local")
+            # torch has a NewType of its own for the handle, under a private name.
+            self._graph.capture_begin(pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
             begun = time.perf_counter()
             try:
                 self.begin_blocks = tuple(block for block in active_blocks().items() if block[0] not in before)
