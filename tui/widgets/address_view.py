@@ -95,7 +95,8 @@ def table_rows(view: AddressSlice) -> tuple[Entry, ...]:
 def _verdict(addresses: Addresses, width: int) -> Content:
     number = f"{count(len(addresses.fixed))} fixed tensors"
     if addresses.moved:
-        return Content.assemble((f"✗ {count(addresses.moved)} moved", "bold $text-error"), f" of {number}: stale graph")
+        of = f" of {number}" if width >= 60 else ""
+        return Content.assemble((f"✗ {count(addresses.moved)} moved", "bold $text-error"), f"{of}: stale graph")
     if not addresses.checked:
         return Content.assemble((number, "bold"), (", not compared yet", "$muted"))
     times = f"compared {count(addresses.checked)} times"

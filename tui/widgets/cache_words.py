@@ -133,9 +133,8 @@ def capture_outcome(view: CacheSlice) -> Content:
     if capture.usable:
         parts.append("So it is usable here, which the guide rules out.")
     else:
-        parts.append("“Not compatible” is not what happens: it records, and then computes the same position again.")
-    if capture.note:
-        parts.append(clean(capture.note))
+        parts.append("The guide's “no” holds for another reason than a failed capture:")
+        parts.append(f"{clean(capture.note) or 'its replays do not follow the tokens'}.")
     return paragraph(label, " ".join(parts), "bold" if capture.usable else "bold $text-warning")
 
 

@@ -17,11 +17,13 @@ class Column(msgspec.Struct, frozen=True):
     cells: tuple[Content, ...]
     rank: int
     left: bool = False
+    least: int = 0
+    """Cells that it takes at least."""
 
     @property
     def width(self) -> int:
         """Cells of the terminal that it takes."""
-        return max([len(self.title), *(cell.cell_length for cell in self.cells)])
+        return max([self.least, len(self.title), *(cell.cell_length for cell in self.cells)])
 
 
 def column(title: str, cells: Iterable[str | Content], rank: int, *, left: bool = False) -> Column:

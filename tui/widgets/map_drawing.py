@@ -14,7 +14,6 @@ from .map_layout import (
     DEFAULT_POOL,
     FREE,
     LABEL_WIDTH,
-    MAP_WIDTH,
     SHARE_WIDTH,
     Group,
     MapSlice,
@@ -154,15 +153,19 @@ def entry_line(view: MapSlice, row: Row, picked: Placed | None, width: int) -> L
     bucket = placed.bucket
     chip = (FREE_GLYPH, "$muted") if bucket == FREE else (look(bucket).letter, look(bucket).block)
     times = f"{count(len(row.blocks))} × " if len(row.blocks) > 1 else ""
-    where = "" if placed.segment.pool == DEFAULT_POOL else f"  pool {clean(placed.segment.pool)}"
-    phases = {first_phase(view, each) for each in row.blocks} - {NA}
-    since = f"  {phases.pop()}" if len(phases) == 1 else "  several phases" if phases else ""
-    total = f"  {size(sum(each.block.size for each in row.blocks))} in all" if times and width >= MAP_WIDTH else ""
     content = Content.assemble(
         (CHOSEN if here else " ", "bold $text-accent"),
         chip,
         (f"{times}{size(placed.block.size)}".rjust(18), "bold"),
         f"  {'free' if bucket == FREE else title(bucket)}",
-        (f"{where}{since}{total}", "$muted"),
     )
+    facts = [] if placed.segment.pool == DEFAULT_POOL else [f"pool {clean(placed.segment.pool)}"]
+    phases = {first_phase(view, each) for each in row.blocks} - {NA}
+    if phases:
+        facts.append(phases.pop() if len(phases) == 1 else "several phases")
+    if times:
+        facts.append(f"{size(sum(each.block.size for each in row.blocks))} in all")
+    for fact in facts:
+        if content.cell_length + 2 + len(fact) <= width:
+            content = Content.assemble(content, (f"  {fact}", "$muted"))
     return Line(content, row)

@@ -1,0 +1,103 @@
+"""What is known of a sweep over cache lengths or batch sizes, taken out of a run's state."""
+
+from itertools import groupby
+
+import msgspec
+
+from ...core.events import SweepBegin, SweepEnd, SweepKind, SweepRow
+from ...core.state import RunState, Sweep
+
+STRATEGIES: dict[str, str] = {
+    "own": "own cache and own pool for each size, as the guide counts",
+    "shared-pool": "own caches, one pool for all graphs, largest first",
+    "shared-pool-ascending": "own caches, one pool, smallest first: order matters",
+    "shared-cache": "one cache of the largest size, sliced for the others; one pool",
+    "paged": "pages of one shared pool through a block table, as PagedAttention",
+}
+
+
+class SweepCursor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person chose: a strategy to open (null: the latest), and the first line that is shown."""
+
+    strategy: str | None = None
+    top: int = 0
+
+
+class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the view of a sweep shows."""
+
+    kind: SweepKind
+    begin: SweepBegin | None = None
+    rows: tuple[SweepRow, ...] = ()
+    end: SweepEnd | None = None
+    over: bool = False
+    """Whether the run itself has ended, so that nothing more comes."""
+    token_bytes: int | None = None
+    """Keys and values of one token of one sequence, by the closed form."""
+    capacity: int | None = None
+    recorded: bool = False
+    cursor: SweepCursor = SweepCursor()
+
+    @classmethod
+    def of(cls, state: RunState, kind: SweepKind, *, recorded: bool = False) -> "SweepSlice":
+        """The slice of a run for one kind of sweep."""
+        sweep = state.sweeps.get(kind, Sweep())
+        model = state.hello.model if state.hello is not None else None
+        asked = state.hello.settings if state.hello is not None else None
+        tokens = asked.max_cache_len * asked.batch_size if asked is not None else 0
+        return cls(
+            kind=kind,
+            begin=sweep.begin,
+            rows=sweep.rows,
+            end=sweep.end,
+            over=state.end is not None,
+            token_bytes=model.static_cache_bytes // tokens if model is not None and tokens else None,
+            capacity=asked.max_cache_len if asked is not None else None,
+            recorded=recorded,
+        )
+
+    @property
+    def wanted(self) -> int | None:
+        """How many rows there will be, if that was said."""
+        if self.begin is None:
+            return None
+        return len(self.begin.values) * max(1, len(self.begin.strategies))
+
+    @property
+    def running(self) -> bool:
+        """Whether rows are still to come."""
+        return (self.begin is not None or bool(self.rows)) and self.end is None and not self.over
+
+    @property
+    def by_strategy(self) -> dict[str, tuple[SweepRow, ...]]:
+        """Rows of each strategy, in the order in which they were measured."""
+        return {name: tuple(rows) for name, rows in groupby(self.rows, key=lambda row: row.strategy)}
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Values that the strategy being measured has still before it; largest first if it began so."""
+        if self.begin is None or not self.running:
+            return ()
+        latest = self.rows[-1].strategy if self.rows else None
+        done = [row.value for row in self.rows if row.strategy == latest]
+        values = self.begin.values
+        if done and len(values) > 1 and done[0] == max(values):
+            values = tuple(sorted(values, reverse=True))
+        return tuple(value for value in values if value not in done)
+
+
+def added(row: SweepRow) -> int | None:
+    """Bytes that this row alone added: allocated, what its pool holds beyond its tensors, and driver.
+
+    Null where any of these is unknown. `SweepRow.total_bytes` is the same summed over the rows of a strategy.
+    """
+    if row.allocated_bytes is None or row.driver_bytes is None:
+        return None
+    held = max(0, row.pool_bytes - (row.graph_io_bytes or 0)) if row.pool_bytes is not None else 0
+    return row.allocated_bytes + held + row.driver_bytes
+
+
+def per(row: SweepRow, tokens: int) -> float | None:
+    """Bytes that the row added, for each `tokens` tokens of its cache length."""
+    total = added(row)
+    return total * tokens / row.value if total is not None and row.value else None
