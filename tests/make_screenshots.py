@@ -1,4 +1,4 @@
-"""`make screenshots`: draws screenshots/*.svg from the bundled recording. The same recording gives the same pictures."""
+"""`make screenshots`: draws screenshots/*.svg from the bundled recording; the same recording, the same pictures."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ SHOTS: tuple[Shot, ...] = (
 
 
 def moments(recording: Recording) -> dict[str, float]:
-    """Names for places, in seconds: `capture` when it has ended, `graph` when every mode was seen and replay goes on."""
+    """Places in seconds: `capture` when it has ended, `graph` when every mode was seen and replay goes on."""
     found: dict[str, float] = {}
     for index, t in enumerate(recording.times, start=1):
         state = recording.state_after(index)

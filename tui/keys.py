@@ -46,14 +46,16 @@ PLAY_BINDINGS: list[Binding] = [
 """What acts on a recording's player."""
 VIEW_BINDINGS: list[Binding] = [
     Binding(view_key(view.id), f"view('{view.id}')", view.title, show=False, id=f"cgtop.view.{view.id}",
-            tooltip=f"{view.title}: {view.what[0].lower()}{view.what[1:]}")
+            tooltip=f"{view.title}: {view.what}")
     for view in VIEWS
 ]  # fmt: skip
 SCREEN_BINDINGS: list[Binding] = [
     Binding("up", "select(-1)", "up", show=False, id="cgtop.up", tooltip="Select what is above"),
     Binding("down", "select(1)", "down", show=False, id="cgtop.down", tooltip="Select what is below"),
+    Binding("left", "across(-1)", "left", show=False, id="cgtop.left", tooltip="Memory map: the block before"),
+    Binding("right", "across(1)", "right", show=False, id="cgtop.right", tooltip="Memory map: the next block"),
     Binding("enter", "open", "open", show=False, id="cgtop.open",
-            tooltip="Open what is selected: a phase into what each Δ is made of"),
+            tooltip="Open: a phase into what each Δ is made of; addresses into layers; the map sorts anew"),
     Binding("x", "details", "error details", show=False, id="cgtop.details", tooltip="The last error in full"),
     Binding("escape", "close", "close", show=False, id="cgtop.close", tooltip="Close the error, follow the run again"),
     Binding("s", "save", "save", id="cgtop.save", tooltip="Save the screen, the report and the recording in a folder"),

@@ -17,13 +17,13 @@ class View(msgspec.Struct, frozen=True):
 
 
 VIEWS: tuple[View, ...] = (
-    View("phases", "Phases", "Phases", "The phases, the device's memory and the decode speed"),
+    View("phases", "Phases", "Phases", "the phases, the device's memory and the decode speed"),
     View("caches", "Caches", "Caches", "StaticCache against DynamicCache while tokens are added"),
-    View("map", "Memory map", "Map", "The allocator's segments and blocks"),
-    View("addresses", "Addresses", "Addr", "What the graph's addresses fix, and what moved"),
-    View("cache_lens", "Cache lengths", "Lengths", "What each length of the StaticCache costs"),
-    View("batches", "Batch sizes", "Batches", "What each way of serving several batch sizes costs"),
-    View("compare", "Compare", "Compare", "Decode modes against each other, interleaved"),
+    View("map", "Memory map", "Map", "the allocator's segments and blocks"),
+    View("addresses", "Addresses", "Addr", "what the graph's addresses fix, and what moved"),
+    View("cache_lens", "Cache lengths", "Lengths", "what each length of the StaticCache costs"),
+    View("batches", "Batch sizes", "Batches", "what each way of serving several batch sizes costs"),
+    View("compare", "Compare", "Compare", "decode modes against each other, interleaved"),
 )
 VIEW_BY_ID: dict[ViewId, View] = {view.id: view for view in VIEWS}
 

@@ -1,7 +1,5 @@
 """The screens of the app and how they are drawn: only what changed, in any theme."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import msgspec

@@ -14,12 +14,13 @@ from cgtop.core.events import (
     Item,
     PhaseBegin,
     PhaseEnd,
+    PhaseId,
     Progress,
     Telemetry,
     Verification,
 )
 from cgtop.core.memory_map import MIB
-from cgtop.core.phases import PHASE_IDS
+from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.state import RunState, SpeedPoint, fold
 from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, render_decode, sparkline
 from cgtop.tui.widgets.error_panel import ErrorView, render_error
@@ -201,10 +202,10 @@ def test_noise_is_shown_with_both_figures() -> None:
 
 
 @pytest.mark.parametrize("phase", PHASE_IDS)
-def test_every_phase_is_explained_with_what_why_and_what_to_look_at(phase: str) -> None:
-    lines = text(render_explanation(explained(phase), 100, 12))
-    assert "Why: " in lines
-    assert "Look at: " in lines
+def test_a_phase_is_explained_with_what_why_and_what_to_look_at_before_it_has_run(phase: PhaseId) -> None:
+    lines = " ".join(text(render_explanation(explained(phase, RunState()), 100, 12)).split())
+    for sentence in (PHASE_BY_ID[phase].what, PHASE_BY_ID[phase].why, PHASE_BY_ID[phase].look):
+        assert sentence in lines
 
 
 def test_the_explanation_has_this_runs_figures_and_corrects_the_guide() -> None:

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from ..base_app import BaseApp
-from ..keys import ALL_BINDINGS
+from ..keys import ALL_BINDINGS, TAB_BINDINGS
 from ..saving import SaveError, new_folder, save_into
 from ..screens.modal import LogScreen, TextScreen
 from ..screens.texts import error_lines, help_lines, log_lines
@@ -36,8 +36,14 @@ class ScreenActions(BaseApp):
         """Select what is above or below."""
         self.main.pane.move(step)
 
+    def action_across(self, step: int) -> None:
+        """Select what is to the left or right."""
+        self.main.pane.move_across(step)
+
     def action_open(self) -> None:
         """What is selected, in full."""
+        if self.main.pane.activate():
+            return
         opened = self.main.pane.opened()
         if opened is None:
             self.notice("nothing to open here", bad=True)
@@ -60,7 +66,9 @@ class ScreenActions(BaseApp):
 
     def action_help(self) -> None:
         """The help, made from the bindings."""
-        bindings = [active.binding for active in self.active_bindings.values() if active.node in (self, self.main)]
+        order = [binding.id for binding in (*ALL_BINDINGS, *TAB_BINDINGS)]
+        bindings = [active.binding for active in self.active_bindings.values() if active.binding.id in order]
+        bindings.sort(key=lambda binding: order.index(binding.id))
         self.push_screen(TextScreen("Keys", help_lines(bindings), keys="question_mark,h,f1"))
 
     def action_save(self) -> None:

@@ -48,7 +48,14 @@ class Pane(Vertical):
         """Time has gone on, although nothing has happened."""
 
     def move(self, step: int) -> None:
-        """Select what is so many places on."""
+        """Select what is so many places down."""
+
+    def move_across(self, step: int) -> None:
+        """Select what is so many places to the right."""
+
+    def activate(self) -> bool:
+        """What `enter` does where it opens no text; False: it does."""
+        return False
 
     def opened(self) -> Opened | None:
         """What is selected, in full; null where there is nothing to open."""
@@ -66,6 +73,7 @@ class WidgetPane(Pane, Generic[Slice]):
     ) -> None:
         super().__init__(view)
         self.widget = widget
+        widget.add_class("whole")
         self._slice_of = slice_of
 
     def compose(self) -> ComposeResult:

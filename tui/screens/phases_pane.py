@@ -133,6 +133,7 @@ class PhasesPane(Pane):
             row=row,
             model=state.hello.model if state.hello is not None else None,
             settings=state.hello.settings if state.hello is not None else None,
+            device=state.hello.device if state.hello is not None else None,
             graph=state.graph,
             decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
             pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,

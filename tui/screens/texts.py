@@ -9,6 +9,7 @@ from ...core.events import CounterName, Error, Log
 from ...core.phases import PHASE_BY_ID
 from ..format import clean, delta, size
 from ..widgets.explanation import ExplanationView, guide_line, this_run
+from ..widgets.lesson import against_guide, lesson
 from ..widgets.phase_list import counter_delta
 
 COUNTERS: dict[CounterName, str] = {
@@ -19,7 +20,8 @@ COUNTERS: dict[CounterName, str] = {
 }
 KEY_NAMES = {
     "question_mark": "?", "f1": "F1", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+",
-    "minus": "-", "equals_sign": "=", "escape": "esc", "up": "↑", "down": "↓", "full_stop": ".", "comma": ",",
+    "minus": "-", "equals_sign": "=", "escape": "esc", "up": "↑",
+    "down": "↓", "left": "←", "right": "→", "full_stop": ".", "comma": ",",
     "greater_than_sign": ">", "less_than_sign": "<",
 }  # fmt: skip
 
@@ -33,7 +35,7 @@ def help_lines(bindings: Iterable[Binding]) -> list[Content]:
     """A line a binding, keys first, as the bindings say; keys of one action share a line."""
     by_action: dict[str, list[Binding]] = {}
     for binding in bindings:
-        if binding.description:
+        if binding.description and binding.id is not None:
             by_action.setdefault(binding.action, []).append(binding)
     lines = []
     for group in by_action.values():
@@ -72,16 +74,14 @@ def error_lines(error: Error) -> list[Content]:
 def phase_lines(view: ExplanationView) -> list[Content]:
     """A phase opened: its explanation, then every counter with what its Δ is made of."""
     phase, end = PHASE_BY_ID[view.row.id], view.row.end
-    lines = [
-        Content(phase.what),
-        Content.assemble(("Why: ", "bold"), phase.why),
-        Content.assemble(("Look at: ", "bold"), phase.look),
-    ]
-    figures, guide = this_run(view), guide_line(phase)
-    if figures:
-        lines.append(Content.assemble(("This run: ", "bold $text-accent"), figures))
+    lines = [Content(lesson(view))]
+    guide, ours = guide_line(phase), against_guide(view)
+    if view.row.status in ("unavailable", "failed"):
+        lines.insert(0, Content.styled(this_run(view), "bold $text-error"))
     if guide:
         lines.append(Content.assemble(("Guide: ", "bold $text-secondary"), guide))
+    if ours:
+        lines.append(Content.assemble(("This run: ", "bold $text-accent"), ours))
     if end is None:
         return lines
     lines.append(Content(""))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from ..views import ViewId
 from .pane import Pane
 from .phases_pane import PhasesPane
+from .run_panes import AddressesPane, CachesPane, MapPane
 
 
 def panes(clock: Callable[[], float] = time.monotonic) -> dict[ViewId, Pane]:
     """A new pane for each view, in the order of their keys."""
-    return {"phases": PhasesPane(clock)}
+    return {"phases": PhasesPane(clock), "caches": CachesPane(), "map": MapPane(), "addresses": AddressesPane()}

@@ -51,6 +51,8 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
     place = _place_line(view, decode, width)
     if height >= FULL_BAR_HEIGHT:
         lines = [now, *_bars(view, width), place, _steps_line(view, decode)]
+    elif height == FULL_BAR_HEIGHT - 1:
+        lines = [now, gauge(view, width), _modes_line(view, width), place]
     else:
         lines = [now, _modes_line(view, width), place, _steps_line(view, decode)]
     return lines[:height]
@@ -97,6 +99,31 @@ def mean_speed(view: DecodeView, mode: Mode) -> float | None:
     return figures.tok_s_mean if figures.tok_s_mean is not None else figures.tok_s
 
 
+def shown_speed(view: DecodeView, mode: Mode) -> float | None:
+    """Tok/s of a mode on the gauge: the last second's of the one that decodes, the mean of the others."""
+    decode = view.decode
+    if decode is not None and decode.mode == mode and decode.tok_s is not None:
+        return decode.tok_s
+    return mean_speed(view, mode)
+
+
+def gauge(view: DecodeView, width: int) -> Content:
+    """One bar from 0 to the fastest, filled up to the present mode's speed, those of the others marked by letter."""
+    speeds = {mode: speed for mode in MODES if (speed := shown_speed(view, mode))}
+    top = max(speeds.values(), default=0.0)
+    if not top or view.decode is None or width < 1:
+        return Content("")
+    present = view.decode.mode
+    filled = round(width * speeds.get(present, 0.0) / top)
+    cells = [("━", MODE_STYLES[present]) if at < filled else ("─", "$muted") for at in range(width)]
+    for mode, speed in speeds.items():
+        if mode != present:
+            at = min(width - 1, max(0, round(width * speed / top) - 1))
+            cells[at] = (mode[0], f"bold {MODE_STYLES[mode]}")
+    stretches = groupby(cells, key=itemgetter(1))
+    return Content.assemble(*(("".join(cell for cell, _ in stretch), style) for style, stretch in stretches))
+
+
 def _modes_line(view: DecodeView, width: int) -> Content:
     parts: list[Content] = []
     for mode in MODES:
@@ -114,19 +141,22 @@ def _speed_up(view: DecodeView) -> Content:
 
 
 def _bars(view: DecodeView, width: int) -> list[Content]:
-    """A bar for each mode on one scale, from 0 to the fastest."""
-    top = max((mean_speed(view, mode) or 0.0 for mode in MODES), default=0.0)
+    """A bar for each mode on one scale, from 0 to the fastest; on the present one the others' speeds are marked."""
     room = max(0, width - 8 - 9 - 8)
+    top = max((shown_speed(view, mode) or 0.0 for mode in MODES), default=0.0)
     lines = []
     for mode in MODES:
-        speed = mean_speed(view, mode)
-        filled = round(room * speed / top) if speed and top else 0
+        speed = shown_speed(view, mode)
+        if view.decode is not None and view.decode.mode == mode:
+            bar = gauge(view, room)
+        else:
+            bar = Content.styled("━" * (round(room * speed / top) if speed and top else 0), MODE_STYLES[mode])
         extra = f" {ratio(view.speed_up)}" if mode == "graph" and view.speed_up is not None else ""
         lines.append(
             Content.assemble(
                 (mode.ljust(8), MODE_STYLES[mode]),
                 (tok_s(speed).rjust(8) + " ", "bold" if speed is not None else "$muted"),
-                ("━" * filled, MODE_STYLES[mode]),
+                bar,
                 (extra, "bold $text-success"),
             )
         )

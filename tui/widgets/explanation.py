@@ -1,29 +1,19 @@
 """What happens in a phase, why, and what to look at: with this run's own figures and the guide's."""
 
-import msgspec
 from textual.content import Content
 
-from ...core.events import CounterName, Decode, Graph, ModelInfo, PhaseId
+from ...core.events import CounterName, PhaseId
 from ...core.phases import PHASE_BY_ID, Phase
-from ...core.settings import RunSettings
 from ...core.state import PhaseState
 from ..format import clean, count, delta, duration, size, tok_s
+from .lesson import against_guide, lesson
 from .lines import LinesWidget, wrapped
+from .phase_facts import ExplanationView
 from .phase_list import counter_delta
 
+__all__ = ["Explanation", "ExplanationView", "guide_line", "render_explanation", "this_run"]
+
 DELTA_ORDER: tuple[CounterName, ...] = ("allocated", "requested", "reserved", "driver")
-
-
-class ExplanationView(msgspec.Struct, frozen=True):
-    """What the explanation needs: the phase's row, and what else its figures come from."""
-
-    row: PhaseState
-    model: ModelInfo | None = None
-    settings: RunSettings | None = None
-    graph: Graph | None = None
-    decode: Decode | None = None
-    """The last figures of graph decoding."""
-    pool_bytes: int | None = None
 
 
 class Explanation(LinesWidget[ExplanationView]):
@@ -37,15 +27,15 @@ class Explanation(LinesWidget[ExplanationView]):
 
 
 def render_explanation(view: ExplanationView, width: int, height: int) -> list[Content]:
-    """What, this run's figures, the guide's, why, what to look at: in the order in which one would miss them."""
+    """The lesson with this run's figures, then the guide's figure and why ours is another, then the Δs."""
     phase = PHASE_BY_ID[view.row.id]
-    figures, guide = this_run(view), guide_line(phase)
-    title = Content.assemble((f"{phase.title}. ", "bold"), phase.what)
+    figures, guide = this_run(view), " ".join(text for text in (guide_line(phase), against_guide(view)) if text)
+    taught = Content.assemble((f"{phase.title}. ", "bold"), lesson(view))
     run = Content.assemble(("This run: ", "bold $text-accent"), figures)
     reference = Content.assemble(("Guide: ", "bold $text-secondary"), guide)
-    why = Content.assemble(("Why: ", "bold"), phase.why)
-    look = Content.assemble(("Look at: ", "bold"), phase.look)
-    paragraphs = [title, *_if(figures, run), *_if(guide, reference), why, look]
+    failed = view.row.status in ("unavailable", "failed")
+    order = [*_if(figures, run), taught] if failed else [taught]
+    paragraphs = [*order, *_if(guide, reference), *(_if(figures, run) if not failed else [])]
     return wrapped(paragraphs if height >= 6 else [Content(" ").join(paragraphs)], width, height)
 
 

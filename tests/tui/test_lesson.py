@@ -1,0 +1,100 @@
+"""What a student is told of each phase of a real run: sentences with that run's figures, and why the guide's differ."""
+
+import msgspec
+import pytest
+
+from cgtop.core.events import PhaseId
+from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
+from cgtop.core.recording import open_recording
+from cgtop.core.sources import bundled_recording
+from cgtop.core.state import RunState
+from cgtop.tui.format import size
+from cgtop.tui.screens.pane import Surroundings
+from cgtop.tui.screens.phases_pane import PhasesPane
+from cgtop.tui.screens.texts import phase_lines
+from cgtop.tui.widgets.lesson import against_guide, lesson
+from cgtop.tui.widgets.phase_facts import ExplanationView
+from tests.sample import sample_run
+from tests.tui.fakes import folded
+
+
+def facts(state: RunState, phase: PhaseId) -> ExplanationView:
+    pane = PhasesPane()
+    pane.selected = phase
+    pane.show_state(state, Surroundings())
+    return pane.explanation()
+
+
+@pytest.fixture(scope="module")
+def real_run() -> RunState:
+    path = bundled_recording()
+    assert path is not None
+    recording = open_recording(path)
+    return recording.state_at(recording.duration)
+
+
+def test_the_figures_in_the_sentences_are_those_of_the_run(real_run: RunState) -> None:
+    told = {phase: lesson(facts(real_run, phase)) for phase in PHASE_IDS}
+    ends = {row.id: row.end for row in real_run.phases if row.end is not None}
+    hello, graph, replay = real_run.hello, real_run.graph, real_run.decode_by_mode["graph"]
+    assert hello is not None and hello.model is not None and graph is not None and graph.nodes is not None
+    assert size(ends["context"].after.driver) in told["context"]
+    assert f"{hello.model.parameters:,} parameters" in told["load"]
+    assert size(ends["load"].after.requested) in told["load"]
+    assert f"The prompt of {hello.settings.prompt_len} tokens" in told["prefill"]
+    assert f"= {size(hello.model.static_cache_bytes)}" in told["static_cache"]
+    assert "0 B" in told["copy_kv"]
+    assert told["warmup"].startswith(f"{hello.settings.warmup} eager decode steps")
+    assert f"{graph.nodes:,} nodes" in told["capture"]
+    assert size(graph.instantiate_driver_bytes) in told["capture"]
+    assert f"{replay.replays:,} replays made 0 allocations" in told["replay"]
+    assert all(2 <= text.count(". ") + 1 <= 4 for text in told.values())
+
+
+def test_each_figure_of_the_guide_is_set_against_the_runs_own(real_run: RunState) -> None:
+    against = {phase: against_guide(facts(real_run, phase)) for phase in PHASE_IDS}
+    assert "rounding" in against["load"]
+    assert against["static_cache"].startswith("Ours is the same")
+    assert "workspace since prefill" in against["warmup"]
+    assert "only the logits are new" in against["capture"]
+    assert against["replay"] == "Ours is the same: 0 B."
+    assert [phase for phase in PHASE_IDS if not against[phase]] == ["context", "prefill", "copy_kv", "release"]
+
+
+def test_another_model_or_cache_is_named_as_the_reason(real_run: RunState) -> None:
+    view = facts(real_run, "static_cache")
+    assert view.settings is not None and view.model is not None
+    longer = msgspec.structs.replace(view, settings=msgspec.structs.replace(view.settings, max_cache_len=2048))
+    assert "a cache of 2,048 instead of its 1,024" in against_guide(longer)
+    other = msgspec.structs.replace(view, model=msgspec.structs.replace(view.model, name="tiny"))
+    assert "tiny instead of its qwen3-4b" in against_guide(other)
+
+
+@pytest.mark.parametrize("phase", PHASE_IDS)
+def test_what_is_not_known_is_never_told_as_a_number(phase: PhaseId) -> None:
+    known = facts(folded(sample_run()), phase)
+    assert known.row.end is not None
+    end = msgspec.structs.replace(
+        known.row.end, before=type(known.row.end.before)(), after=type(known.row.end.after)(), explained={}
+    )
+    bare = ExplanationView(row=msgspec.structs.replace(known.row, end=end))
+    known_of_any_run = f"{PHASE_BY_ID[phase].what} {PHASE_BY_ID[phase].why} {PHASE_BY_ID[phase].look}"
+    told = lesson(bare).replace(known_of_any_run, "").replace("slot 0", "")
+    assert not any(character.isdecimal() for character in told)
+    assert against_guide(bare) == ""
+
+
+def test_a_phase_opened_tells_each_counter_its_source_its_parts_and_the_guides_figure(real_run: RunState) -> None:
+    lines = "\n".join(line.plain for line in phase_lines(facts(real_run, "capture")))
+    for wanted in (
+        "memory_stats: requested_bytes.all.current",
+        "torch.cuda.memory_allocated",
+        "torch.cuda.memory_reserved",
+        "NVML minus reserved",
+        "logits kept by the graph",
+        "private pool",
+        "executable graph",
+        "+8 MiB on its RTX 3090",
+        "Ours is +0.3 MiB",
+    ):
+        assert wanted in lines, wanted

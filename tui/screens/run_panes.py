@@ -1,0 +1,61 @@
+"""The panes of the views that are one widget: what each is shown, and what the arrows and `enter` do in it."""
+
+from ..widgets.address_view import AddressSlice, AddressView
+from ..widgets.cache_view import CacheSlice, CacheView
+from ..widgets.memory_map import MapSlice, MemoryMapView
+from .pane import WidgetPane
+
+
+class CachesPane(WidgetPane[CacheSlice]):
+    """StaticCache against DynamicCache."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "caches", CacheView(CacheSlice()), lambda state, around: CacheSlice.of(state, recorded=around.recorded)
+        )
+
+
+class MapPane(WidgetPane[MapSlice]):
+    """The allocator's map; the arrows pick a block."""
+
+    def __init__(self) -> None:
+        self.map = MemoryMapView(MapSlice())
+        super().__init__(
+            "map",
+            self.map,
+            lambda state, around: MapSlice.of(state, recorded=around.recorded, letters=around.letters),
+        )
+
+    def move(self, step: int) -> None:
+        """The block some rows down."""
+        self.map.move(0, step)
+
+    def move_across(self, step: int) -> None:
+        """The block some places on."""
+        self.map.move(step, 0)
+
+    def activate(self) -> bool:
+        """Sort the segments the other way."""
+        self.map.toggle_order()
+        return True
+
+
+class AddressesPane(WidgetPane[AddressSlice]):
+    """The fixed tensors; the arrows scroll."""
+
+    def __init__(self) -> None:
+        self.addresses = AddressView(AddressSlice())
+        super().__init__(
+            "addresses",
+            self.addresses,
+            lambda state, around: AddressSlice.of(state, recorded=around.recorded),
+        )
+
+    def move(self, step: int) -> None:
+        """Some rows down."""
+        self.addresses.scroll(step)
+
+    def activate(self) -> bool:
+        """Every layer by itself, or condensed."""
+        self.addresses.toggle()
+        return True
