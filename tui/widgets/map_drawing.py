@@ -24,6 +24,8 @@ from .map_layout import (
 )
 
 CHOSEN = "◆"
+PICKED = "━"
+"""A further cell of the picked block."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ def _texts(drawn: Sequence[Piece], picked: range, *, letters: bool) -> list[tupl
             text = letter if key != before else letter.lower() if letters else " "
             style = "" if letters else look(piece.bucket).block
         if number in picked:
-            text, style = (CHOSEN if number == picked.start else text), f"bold reverse {style}".rstrip()
+            text, style = (CHOSEN if number == picked.start else PICKED), f"bold {style}"
         texts.append((text, style))
         before = key
     return texts
