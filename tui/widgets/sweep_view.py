@@ -63,7 +63,7 @@ def render_sweep(view: SweepSlice, width: int, height: int) -> list[Content]:
     if not view.rows and not view.waiting:
         return [head, *wrapped(_before(view), width, height - 1)]
     words = _length_words(view) if view.kind == "cache_lens" else _batch_words(view)
-    least = min(2, max(0, height - 6)) if words else 0
+    least = 2 if words and height >= 12 else 0
     body = _body(view, width, height - 1 - least)
     rest = wrapped(words, width, height - 1 - len(body))
     gap = [Content("")] if len(rest) + len(body) + 2 <= height and rest else []
