@@ -62,8 +62,13 @@ def batch_sections(view: SweepSlice, width: int) -> tuple[Content, list[Section]
         title = Content.assemble(
             (clean(strategy), "bold $text-accent"), (f"  {STRATEGIES.get(strategy, '')}", "$muted")
         )
-        sections.append(Section(strategy, (title.truncate(width, ellipsis=True), *parts[1:]), _summary(strategy, rows)))
+        sections.append(_section(strategy, [title, *parts[1:]], rows, width))
     return heading, sections
+
+
+def _section(strategy: str, lines: Sequence[Content], rows: Sequence[SweepRow], width: int) -> Section:
+    fitted = tuple(line.truncate(width, ellipsis=True) for line in lines)
+    return Section(strategy, fitted, _summary(strategy, rows).truncate(width, ellipsis=True))
 
 
 def _room(width: int) -> int:
