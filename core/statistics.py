@@ -21,12 +21,12 @@ class Interval(NamedTuple):
     median: float
     low: float
     high: float
-    count: int
+    n: int
 
     @property
     def is_95(self) -> bool:
         """Whether the interval is one of 95 %; else it is the whole range of too few values."""
-        return self.count >= LEAST_FOR_95
+        return self.n >= LEAST_FOR_95
 
     @property
     def half_width(self) -> float:
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         kind = "95 %" if self.is_95 else "range"
-        return f"{self.median:.4f} ({kind} {self.low:.4f} to {self.high:.4f}, n = {self.count})"
+        return f"{self.median:.4f} ({kind} {self.low:.4f} to {self.high:.4f}, n = {self.n})"
 
 
 def median_interval(values: Sequence[float], seed: int = 0) -> Interval:

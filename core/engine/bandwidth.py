@@ -83,7 +83,9 @@ def link_under_load(
     host = device.host_buffer((HOST_BYTES,), torch.uint8)
     with device.on(stream):
         target = torch.empty(HOST_BYTES, dtype=torch.uint8, device=device.torch_device)
-    readings, rates, end = [], [], now() + seconds
+    readings: list[Telemetry] = []
+    rates: list[float] = []
+    end = now() + seconds
     while not readings or now() < end:
         timer = _Timer()
         with device.on(stream), timer:

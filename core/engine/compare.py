@@ -172,9 +172,11 @@ class _Bench:
             return self._rounds >= self._plan.rounds
         if elapsed * (self._rounds + 1) / self._rounds > self._plan.seconds:
             return True
-        known = [self._ratio()] if self._ratio() is not None else [self._speed(mode) for mode in self._plan.modes]
-        narrow = all(found is not None and found.is_95 and found.half_width <= HALF_WIDTH for found in known)
-        return narrow and self._rounds % 2 == 0
+        if self._rounds % 2 == 1:
+            return False
+        ratio = self._ratio()
+        known = [ratio] if ratio is not None else [self._speed(mode) for mode in self._plan.modes]
+        return all(found.is_95 and found.half_width <= HALF_WIDTH for found in known)
 
     # ------------------------------------------------------------------------------------------------------ results
 

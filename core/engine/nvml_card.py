@@ -153,6 +153,12 @@ class Card:
         bits = as_int(reading)
         return Reading(reason=bits.reason) if bits.value is None else Reading(throttle_names(bits.value))
 
+    def ecc_uncorrected(self) -> tuple[Reading[int], Reading[int]]:
+        """Memory errors beyond ECC's correction: (since the driver was loaded, over the card's life)."""
+        name = "nvmlDeviceGetTotalEccErrors"
+        volatile = as_int(self._call(name, _UNCORRECTED, _SINCE_DRIVER_LOAD))
+        return volatile, as_int(self._call(name, _UNCORRECTED, _OVER_LIFE))
+
     def pcie(self) -> dict[str, Reading[int]]:
         """Generation and width of the link, now and at most."""
         return {field: as_int(self._call(name)) for field, name in _PCIE.items()}
@@ -205,6 +211,9 @@ def throttle_names(bits: int) -> tuple[str, ...]:
 _CLOCK_SM: Final = 1
 _CLOCK_MEMORY: Final = 2
 _SENSOR_GPU: Final = 0
+_UNCORRECTED: Final = 1
+_SINCE_DRIVER_LOAD: Final = 0
+_OVER_LIFE: Final = 1
 _IDLE: Final = 0x1
 _THROTTLE: Final = {
     0x2: "application clocks",

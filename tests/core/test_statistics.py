@@ -17,7 +17,7 @@ figures = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=20)
 def test_an_interval_contains_its_median_and_stays_within_the_values(values: list[float]) -> None:
     found = median_interval(values)
     assert min(values) <= found.low <= found.median == median(values) <= found.high <= max(values)
-    assert found.count == len(values) and found.half_width >= 0
+    assert found.n == len(values) and found.half_width >= 0
 
 
 @settings(max_examples=10, deadline=None)
@@ -82,7 +82,7 @@ def test_arms_are_measured_a_b_b_a() -> None:
 
 def test_arms_are_measured_until_the_ratio_is_known_well_enough_or_for_long_enough() -> None:
     steady, _, _ = paired(lambda: 2.0, lambda: 1.0, least=2, most=50, half_width=0.01)
-    assert steady.count == LEAST_FOR_95
+    assert steady.n == LEAST_FOR_95
     generator = random.Random(3)
     noisy, _, _ = paired(lambda: generator.uniform(1, 9), lambda: 1.0, least=2, most=12, half_width=0.001)
-    assert noisy.count == 12
+    assert noisy.n == 12

@@ -52,6 +52,8 @@ class FakeCard:
     """(pid, bytes)"""
     graphics: list[tuple[int, int | None]] = field(default_factory=list)
     throttle: int = 0
+    ecc: tuple[int, int] = (0, 0)
+    """Uncorrected errors: since the driver was loaded, over the card's life."""
     max_memory_mhz: int = 3201
     bus_width: int = 6144
     mig: list["FakeCard"] = field(default_factory=list)
@@ -129,6 +131,7 @@ _FUNCTIONS: dict[str, Any] = {
     "nvmlDeviceGetTemperature": lambda nvml, card, sensor: 41,
     "nvmlDeviceGetCurrentClocksEventReasons": lambda nvml, card: card.throttle,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda nvml, card: card.throttle,
+    "nvmlDeviceGetTotalEccErrors": lambda nvml, card, kind, counter: card.ecc[counter] if kind == 1 else 0,
     "nvmlDeviceGetCurrPcieLinkGeneration": lambda nvml, card: 5,
     "nvmlDeviceGetCurrPcieLinkWidth": lambda nvml, card: 16,
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda nvml, card: 5,
