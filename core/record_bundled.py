@@ -1,7 +1,7 @@
 """`python -m cgtop.core.record_bundled [FILE]`: the run that is shipped as a recording, made on this machine's GPU.
 
 All phases on qwen3-4b with random weights, a stretch of eager, dynamic and graph decoding each, a few switches between
-eager and graph, and release. Written to core/recordings/ unless FILE says otherwise.
+eager and graph, the demonstrations, and release. Written to core/recordings/ unless FILE says otherwise.
 """
 
 import sys
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .client import EngineClient
-from .commands import Command, Pause, Quit, Resume, RunPhase, SetMode
-from .events import End, Error, Event, Hello, PhaseEnd, PhaseId, Status, Verification
+from .commands import BreakInput, Command, MendInput, Pause, Quit, Resume, RunPhase, SetMode, TryDynamicCapture
+from .events import Demonstration, DynamicCapture, End, Error, Event, Hello, PhaseEnd, PhaseId, Status, Verification
 from .phases import PHASE_IDS
 from .recorder import RecordingWriter
 from .settings import Mode, RunSettings
@@ -111,11 +111,26 @@ def _drive(run: _Run) -> str | None:
     run.during(1.0)
     run.do(Resume())
     run.during(SWITCH_S)
+    shown: tuple[tuple[Command, type[Event]], ...] = (
+        (TryDynamicCapture(), DynamicCapture),
+        (BreakInput(), Demonstration),
+        (MendInput(), Demonstration),
+    )
+    for command, outcome in shown:
+        run.do(command)
+        run.until(_is(outcome))
+        run.during(1.0)
+    run.do(SetMode(mode="graph"))
+    run.during(SWITCH_S)
     run.do(RunPhase(phase="release"))
     run.until(lambda event: isinstance(event, Status) and event.state == "released")
     run.do(Quit())
     run.until(lambda event: isinstance(event, End))
     return run.failure
+
+
+def _is(kind: type[Event]) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, kind)
 
 
 def _ended(phase: PhaseId) -> Callable[[Event], bool]:
