@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from ...core.commands import Command, Quit, RunAll
+from ...core.commands import Command, Quit
 from ...core.events import End, Error, Event, Status
 from ...core.state import RunState, fold
 from ..report.decode import is_mismatch
@@ -37,11 +37,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
     state: RunState
     exit_code: int
-
-
-def run_all(engine: Engine, sinks: Sequence[Sink]) -> Outcome:
-    """Run every phase, release included; see `run_command`."""
-    return run_command(engine, RunAll(release=True), sinks)
 
 
 def run_command(engine: Engine, command: Command, sinks: Sequence[Sink]) -> Outcome:
@@ -92,13 +87,20 @@ def is_over(event: Event, *, started: bool, command: Command) -> bool:
 
 
 def exit_code(state: RunState) -> int:
-    """0 only for a run that came to its end with no phase failed and no replay found wrong."""
+    """0 only for a command that was carried out to its end with no phase failed and no replay found wrong."""
     kinds = [error.kind for error in state.errors]
     if any(kind in NO_DEVICE_KINDS for kind in kinds):
         return Exit.NO_DEVICE
     if "settings" in kinds:
         return Exit.WRONG_USAGE
-    if state.end is None or kinds or is_mismatch(state) or any(phase.status == "failed" for phase in state.phases):
+    refused = state.status is not None and state.status.refused is not None
+    if (
+        state.end is None
+        or kinds
+        or refused
+        or is_mismatch(state)
+        or any(phase.status == "failed" for phase in state.phases)
+    ):
         return Exit.RUN_FAILED
     return state.end.exit_code
 

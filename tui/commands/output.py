@@ -1,13 +1,13 @@
 """What a command writes to standard output: the report, the same in Markdown, or the events as JSON Lines."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
 
 from ...core.events import Event, encode_event
 from ...core.state import RunState, fold
-from ..report import Origin, mark, report
+from ..report import Origin, Report, mark, report
 from .failures import CommandError, Exit, tell
 
 
@@ -32,13 +32,15 @@ def write_line(event: Event) -> None:
     sys.stdout.buffer.flush()
 
 
-def write_report(state: RunState, origin: Origin, form: Format) -> None:
+def write_report(
+    state: RunState, origin: Origin, form: Format, make: Callable[[RunState, Origin], Report] = report
+) -> None:
     """The report of a state; nothing where the form is JSON Lines, which have been written already."""
     if form is Format.JSON:
         return
     from ..tables import markdown, print_report
 
-    made = report(state, origin)
+    made = make(state, origin)
     if form is Format.MARKDOWN:
         sys.stdout.write(markdown(made))
     else:

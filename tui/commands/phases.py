@@ -8,13 +8,14 @@ from pathlib import Path
 
 import typer
 
+from ...core.commands import Command, RunAll
 from ...core.events import Event
 from ...core.recorder import RecordingError, RecordingWriter
 from ...core.settings import RunSettings
 from ..report import Origin
 from .failures import CommandError, Exit, tell
 from .gpu import nvidia_gpu
-from .headless import Engine, Outcome, Sink, run_all
+from .headless import Engine, Outcome, Sink, run_command
 from .options import RunOptions
 from .output import Format, write_line, write_report
 from .progress import ProgressLines
@@ -25,23 +26,27 @@ LOG_LINES_TOLD = 10
 def phases(run: RunOptions, form: Format) -> None:
     """Run all phases live and write what came of them. Raises `typer.Exit` with the run's exit code."""
     settings = run.settings.validated()
-    if settings.device == "auto":
-        presence = nvidia_gpu()
-        if not presence.found:
-            raise CommandError(
-                f"no NVIDIA GPU to measure on: {presence.why}",
-                "--device cpu runs the phases that a CPU has; cgtop without a command plays a recorded GPU run",
-                Exit.NO_DEVICE,
-            )
+    require_device(
+        settings, "--device cpu runs the phases that a CPU has; cgtop without a command plays a recorded GPU run"
+    )
     outcome = measure(settings, run.record, form)
     if any(phase.status != "pending" for phase in outcome.state.phases):
         write_report(outcome.state, Origin(), form)
-    _tell_trouble(outcome)
+    tell_trouble(outcome)
     raise typer.Exit(int(outcome.exit_code))
 
 
-def measure(settings: RunSettings, record: Path | None, form: Format) -> Outcome:
-    """Run all phases in a worker: events to the recording and, as JSON Lines, to standard output."""
+def require_device(settings: RunSettings, hint: str) -> None:
+    """Raise `CommandError` with exit code 3 where no GPU is there and no other device is named."""
+    if settings.device != "auto":
+        return
+    presence = nvidia_gpu()
+    if not presence.found:
+        raise CommandError(f"no NVIDIA GPU to measure on: {presence.why}", hint, Exit.NO_DEVICE)
+
+
+def measure(settings: RunSettings, record: Path | None, form: Format, command: Command | None = None) -> Outcome:
+    """Carry a command out in a worker (None: run all phases): events to the recording and, as lines, to the output."""
     sinks: list[Sink] = [write_line] if form is Format.JSON else []
     progress = None
     if sys.stderr.isatty():
@@ -51,7 +56,7 @@ def measure(settings: RunSettings, record: Path | None, form: Format) -> Outcome
     if recording is not None:
         sinks.append(recording)
     try:
-        return run_all(start_engine(settings), sinks)
+        return run_command(start_engine(settings), command or RunAll(release=True), sinks)
     finally:
         if progress is not None:
             progress.close()
@@ -95,7 +100,8 @@ class Recording:
             tell(f"{error}; the run goes on")
 
 
-def _tell_trouble(outcome: Outcome) -> None:
+def tell_trouble(outcome: Outcome) -> None:
+    """What went wrong, on standard error."""
     state = outcome.state
     for error in state.errors:
         tell(error.headline, error.hint)
@@ -104,5 +110,7 @@ def _tell_trouble(outcome: Outcome) -> None:
             tell(f"{line.source}: {line.text}")
     if state.end is not None and state.end.signal is not None and not state.errors:
         tell(state.end.reason)
+    elif state.status is not None and state.status.refused is not None:
+        tell(f"{state.status.refused} was refused: {state.status.why}")
     elif state.verification is not None and state.verification.verdict == "mismatch":
         tell("MISMATCH: the replay's logits are not those of the eager steps; no speed is valid")
