@@ -8,7 +8,7 @@ import typer
 
 from ..core.settings import Dtype
 from .commands.failures import Exit, told
-from .commands.options import RunOptions, env_name, takes_run_options
+from .commands.options import BenchMode, RunOptions, env_name, takes_run_options
 
 REFRESH_HZ = 10.0
 
@@ -84,6 +84,46 @@ def phases(run: RunOptions, json: Json = False, markdown: Markdown = False) -> N
 
     with told(run.debug):
         run_phases(run, chosen(json=json, markdown=markdown))
+
+
+@app.command(short_help="Compare the speeds of the decode modes.")
+@takes_run_options
+def bench(
+    run: RunOptions,
+    mode: Annotated[
+        BenchMode | None,
+        typer.Option("--mode", help="What is compared: both is eager and graph.", show_default="both, as far as here"),
+    ] = None,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, metavar="N", help="Steps of a mode in a round.")] = 64,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, metavar="N", show_default="until known to 1 %, or for 45 s"),
+    ] = None,
+    json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Compare decode modes: interleaved at a steady clock, with intervals, bandwidth and what held the card down."""
+    from .commands.bench import bench as run_bench
+    from .commands.output import chosen
+
+    with told(run.debug):
+        run_bench(run, chosen(json=json, markdown=markdown), mode=mode, tokens=tokens, rounds=rounds)
+
+
+@app.command(short_help="Check a machine: one verdict a line.")
+@takes_run_options
+def check(
+    run: RunOptions,
+    strict: Annotated[bool, typer.Option("--strict", help="Other processes on the GPU are a failure.")] = False,
+    json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Check this machine: bytes, graph, bandwidth, errors, company; one verdict a line. Exits 1 where one fails."""
+    from .commands.check import check as run_check
+    from .commands.output import chosen
+
+    with told(run.debug):
+        run_check(run, chosen(json=json, markdown=markdown), strict=strict)
 
 
 @app.command(short_help="Play a recording, or report it.")

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 import typer
@@ -39,6 +39,8 @@ HELP: dict[str, tuple[str, str | None]] = {
 }
 """Setting -> (help, metavar)."""
 HIDDEN = ("inject_fault",)
+BenchMode = Literal["eager", "dynamic", "graph", "both", "all"]
+"""What `cgtop bench` compares; "both" is eager and graph."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

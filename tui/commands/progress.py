@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from ...core.events import Decode, Event, PhaseBegin, PhaseEnd, Progress
+from ...core.events import Check, Comparison, Decode, Event, PhaseBegin, PhaseEnd, Progress
 from ...core.phases import PHASE_BY_ID
 from ..format import NA, clean, delta_mib, duration, tok_s
 
@@ -30,6 +30,11 @@ class ProgressLines:
                 self._live(f"▶ {event.mode} {tok_s(event.tok_s)} tok/s, position {event.position} / {event.capacity}")
             case PhaseEnd():
                 self._finished(event)
+            case Comparison() if not event.final:
+                speeds = ", ".join(f"{arm.mode} {tok_s(arm.tok_s)} tok/s" for arm in event.arms)
+                self._live(f"▶ round {event.rounds}: {speeds}")
+            case Check():
+                self._live(f"▶ {event.status} {event.name}")
 
     def close(self) -> None:
         """Take the line that is alive away."""

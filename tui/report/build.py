@@ -6,6 +6,8 @@ from ...core.events import Hello
 from ...core.phases import PHASE_BY_ID
 from ...core.state import RunState
 from ..format import NA, size
+from .bench import bench_sections
+from .check import check_sections
 from .decode import graph_section, speed_table, verification_section
 from .memory import bucket_table, delta_table, guide_table, phase_table
 from .model import Report, Section, safe_report
@@ -28,9 +30,23 @@ def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 
         bucket_table(state),
         delta_table(state),
         guide_table(state),
+        *bench_sections(state),
+        *check_sections(state),
         *trouble_sections(state),
     )
     return safe_report(title="cgtop", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
+
+
+def bench_report(state: RunState, origin: Origin) -> Report:
+    """The report of a comparison of decode modes. Pure."""
+    sections = (run_section(state), *bench_sections(state), *trouble_sections(state))
+    return safe_report(title="cgtop bench", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
+
+
+def check_report(state: RunState, origin: Origin) -> Report:
+    """The report of the checks. Pure."""
+    sections = (*check_sections(state), run_section(state), *trouble_sections(state))
+    return safe_report(title="cgtop check", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
 
 
 def mark(hello: Hello | None, origin: Origin) -> str:
