@@ -1,26 +1,39 @@
 """The recordings that come with cgtop, as states."""
 
 import importlib.resources
-from functools import reduce
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from . import recordings
+from .events import Demonstration, Event, Hello
 from .recording import RecordingError, open_recording
 from .state import RunState, fold
 
 
 class RecordedRun(msgspec.Struct, frozen=True):
-    """A recording read to its end, with the name to call it by."""
+    """A recording read to its end, with the name to call it by. `states` as `telling_states` gives them."""
 
     name: str
-    state: RunState
+    states: tuple[RunState, ...]
+
+    @property
+    def state(self) -> RunState:
+        """The last."""
+        return self.states[0]
 
 
-def recorded_run(path: Path) -> RecordedRun:
-    """A recording's last state. Raises `RecordingError` for a file that is none."""
-    return RecordedRun(path.name, reduce(fold, open_recording(path).events, RunState()))
+def telling_states(events: Iterable[Event]) -> tuple[RunState, ...]:
+    """The last state, then that of each run before it and those of which a later event hides something."""
+    state, kept = RunState(), list[RunState]()
+    for event in events:
+        if isinstance(event, Hello) and state.hello is not None:
+            kept.append(state)
+        state = fold(state, event)
+        if isinstance(event, Demonstration) and event.stage == "broken":
+            kept.append(state)
+    return (state, *kept)
 
 
 def bundled_runs() -> list[RecordedRun]:
@@ -29,7 +42,8 @@ def bundled_runs() -> list[RecordedRun]:
     for entry in importlib.resources.files(recordings).iterdir():
         if entry.name.endswith(".jsonl.gz"):
             try:
-                runs.append(recorded_run(Path(str(entry))))
+                recording = open_recording(Path(str(entry)))
             except RecordingError:
                 continue
+            runs.append(RecordedRun(entry.name, telling_states(recording.events)))
     return sorted(runs, key=lambda run: (run.state.hello.started_at if run.state.hello else "", run.name), reverse=True)

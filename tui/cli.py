@@ -187,6 +187,32 @@ def plan(
         )
 
 
+@app.command(short_help="Judge every statement of the guide by what was measured.")
+@takes_run_options
+def claims(
+    run: RunOptions,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]…", help="Recordings that complete each other.", exists=True, dir_okay=False),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out the sweeps and the runs with fewer warmups.")
+    ] = False,
+    json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Judge every statement of the guide: holds, does not hold, holds for another reason, or was not measured.
+
+    By the recordings named; without one by a live run on an NVIDIA GPU or on the --device named, else by the recorded
+    runs that come with cgtop.
+    """
+    from .commands.claims import claims as judge
+    from .commands.output import chosen
+
+    with told(run.debug):
+        judge(files or [], run, chosen(json=json, markdown=markdown), quick=quick)
+
+
 def _refuse_options_before(context: typer.Context) -> None:
     """An option before a command would be lost without a word: refuse it."""
     for name in context.params:

@@ -1,0 +1,205 @@
+"""What the judges of the guide's statements look at: one run or several, read without caring which holds what."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from ..events import (
+    Comparison,
+    CounterName,
+    Demonstration,
+    DynamicCapture,
+    ModelInfo,
+    PhaseEnd,
+    PhaseId,
+    SweepKind,
+    SweepRow,
+)
+from ..memory_map import MIB
+from ..settings import Mode
+from ..sizing import DTYPE_BYTES
+from ..state import RunState
+
+GUIDE_PARAMETERS = 4_022_468_096
+GUIDE_CACHE_LEN = 1024
+T = TypeVar("T")
+
+Verdict = Literal["holds", "does_not_hold", "other_reason", "not_measured"]
+
+
+class Finding(NamedTuple):
+    """A verdict with a sentence that gives its numbers."""
+
+    verdict: Verdict
+    sentence: str
+
+
+class Evidence:
+    """The runs, most telling first. `main` is the one whose phases are judged."""
+
+    def __init__(self, runs: Sequence[RunState]) -> None:
+        self.runs = tuple(runs)
+        self.main = _main(self.runs)
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """Of the main run."""
+        return self.main.hello.model if self.main.hello is not None else None
+
+    @property
+    def is_guides_model(self) -> bool:
+        """Whether the main run decodes what the guide measured: Qwen3-4B in two bytes a value."""
+        model = self.model
+        return model is not None and model.parameters == GUIDE_PARAMETERS and DTYPE_BYTES.get(model.dtype) == 2
+
+    @property
+    def is_guides_case(self) -> bool:
+        """Its model with its cache of 1024 tokens and batch size 1."""
+        asked = self.main.hello.settings if self.main.hello is not None else None
+        return (
+            self.is_guides_model
+            and asked is not None
+            and (asked.batch_size, asked.max_cache_len) == (1, GUIDE_CACHE_LEN)
+        )
+
+    def end(self, phase: PhaseId) -> PhaseEnd | None:
+        """The end of a phase that was done in the main run."""
+        return done(self.main, phase)
+
+    def delta(self, phase: PhaseId, counter: CounterName) -> int | None:
+        """What a counter changed by in a phase; null where that is unknown."""
+        end = self.end(phase)
+        return None if end is None else change(end, counter)
+
+    def items(self, phase: PhaseId, counter: CounterName = "requested") -> dict[str, int]:
+        """What the change is made of."""
+        end = self.end(phase)
+        return {} if end is None else items_of(end, counter)
+
+    def runs_with_warmup(self) -> dict[int, RunState]:
+        """Warmup steps -> a run that came to a capture with them."""
+        found: dict[int, RunState] = {}
+        for run in self.runs:
+            captured = run.phase("capture").status in ("done", "failed")
+            if run.hello is not None and captured and not run.hello.settings.guide_streams:
+                found.setdefault(run.hello.settings.warmup, run)
+        return found
+
+    def with_guide_streams(self) -> RunState | None:
+        """A run with the guide's streams: warmup on the default one, capture on another."""
+        return self._first(lambda run: run if run.hello is not None and run.hello.settings.guide_streams else None)
+
+    def rows(self, sweep: SweepKind, strategy: str = "own") -> tuple[SweepRow, ...]:
+        """The measured rows of a sweep by one strategy."""
+
+        def of(run: RunState) -> tuple[SweepRow, ...] | None:
+            rows = run.sweeps[sweep].rows if sweep in run.sweeps else ()
+            return tuple(row for row in rows if row.status == "done" and row.strategy == strategy) or None
+
+        return self._first(of) or ()
+
+    def sweep_is_guides(self, sweep: SweepKind) -> bool:
+        """Whether that sweep was made with the guide's model."""
+        run = self._first(lambda state: state if sweep in state.sweeps else None)
+        return run is not None and Evidence((run,)).is_guides_model
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Of the decode modes, if one was made to its end."""
+        return self._first(lambda run: run.comparison if run.comparison is not None and run.comparison.final else None)
+
+    @property
+    def dynamic_capture(self) -> DynamicCapture | None:
+        """The attempt of a capture on a DynamicCache."""
+        return self._first(lambda run: run.dynamic_capture)
+
+    def demonstration(self, stage: str) -> Demonstration | None:
+        """The input rebound, or put right again."""
+        return self._first(
+            lambda run: (
+                run.demonstration if run.demonstration is not None and run.demonstration.stage == stage else None
+            )
+        )
+
+    def run_with_caches(self) -> RunState | None:
+        """A run in which both caches were watched while tokens were added."""
+        return self._first(lambda run: run if len(run.caches) > 1 else None)
+
+    def speed(self, mode: Mode) -> float | None:
+        """Tokens a second, of the comparison where there is one; null while unknown or of wrong results."""
+        if self.comparison is not None:
+            arms = {arm.mode: arm.tok_s for arm in self.comparison.arms}
+            if mode in arms:
+                return arms[mode] if self.comparison.verdict != "mismatch" else None
+        decode = self.main.decode_by_mode.get(mode)
+        return decode.tok_s_mean if decode is not None and decode.valid else None
+
+    @property
+    def speed_up(self) -> float | None:
+        """Graph over eager."""
+        if self.comparison is not None and self.comparison.ratio is not None:
+            return self.comparison.ratio if self.comparison.verdict != "mismatch" else None
+        eager, graph = self.speed("eager"), self.speed("graph")
+        return graph / eager if eager and graph else None
+
+    def _first(self, look: Callable[[RunState], T | None]) -> T | None:
+        return next((found for run in (self.main, *self.runs) if (found := look(run)) is not None), None)
+
+
+def done(run: RunState, phase: PhaseId) -> PhaseEnd | None:
+    """The end of a phase that was done."""
+    end = run.phase(phase).end
+    return end if end is not None and end.status == "done" else None
+
+
+def change(end: PhaseEnd, counter: CounterName) -> int | None:
+    """After minus before; null where either is unknown."""
+    before: int | None = getattr(end.before, counter)
+    after: int | None = getattr(end.after, counter)
+    return None if before is None or after is None else after - before
+
+
+def items_of(end: PhaseEnd, counter: CounterName = "requested") -> dict[str, int]:
+    """Name -> bytes of what a change is made of."""
+    return {item.name: item.bytes for item in end.explained.get(counter, ())}
+
+
+def part(items: dict[str, int], *words: str) -> int:
+    """Bytes of the items whose name holds any of these words."""
+    return sum(size for name, size in items.items() if any(word in name for word in words))
+
+
+def mib(size: float) -> str:
+    """ "144.0 MiB", or bytes where that would read 0.0."""
+    return f"{size:,.0f} B" if abs(size) < 0.05 * MIB else f"{size / MIB:,.1f} MiB"
+
+
+def listed(items: dict[str, int]) -> str:
+    """ "workspace 32.0 MiB, logits 0.3 MiB", the largest first."""
+    ordered = sorted(items.items(), key=lambda item: -abs(item[1]))
+    return ", ".join(f"{name} {mib(size)}" for name, size in ordered) or "nothing"
+
+
+def prints_as(size: float, printed_mib: float) -> bool:
+    """Whether this many bytes are what the guide prints in whole MiB, give or take one."""
+    return abs(size / MIB - printed_mib) <= 1
+
+
+def not_measured(what: str) -> Finding:
+    """No such figure in any of the runs."""
+    return Finding("not_measured", f"Not measured: {what}.")
+
+
+def judged(holds: bool, sentence: str) -> Finding:
+    """Holds, or does not."""
+    return Finding("holds" if holds else "does_not_hold", sentence)
+
+
+def _main(runs: Iterable[RunState]) -> RunState:
+    """The run whose phases came furthest; with the guide's three warmups, and one stream, before others."""
+
+    def rank(run: RunState) -> tuple[int, bool, bool]:
+        finished = sum(row.status == "done" for row in run.phases)
+        asked = run.hello.settings if run.hello is not None else None
+        return (finished, asked is not None and not asked.guide_streams, asked is not None and asked.warmup == 3)
+
+    return max(runs, key=rank, default=RunState())

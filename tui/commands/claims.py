@@ -1,0 +1,110 @@
+"""`cgtop claims`: every statement of the guide against recordings, or against a run made for it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import typer
+
+from ...core.bundled import bundled_runs, telling_states
+from ...core.claims import claims_of
+from ...core.commands import BreakInput, Command, MendInput, Quit, RunAll, RunSweep, TryDynamicCapture
+from ...core.events import Event
+from ...core.settings import RunSettings
+from ...core.state import RunState
+from ..report import Origin
+from ..report.claims import claims_report
+from .failures import CommandError, Exit, tell
+from .headless import Outcome, Sink, run_command
+from .options import RunOptions
+from .output import Format, write_line
+from .phases import Recording, start_engine, tell_trouble
+from .play import opened
+from .progress import ProgressLines
+from .script import Scripted
+from .top import why_recorded
+
+QUICK: tuple[Command, ...] = (RunAll(), TryDynamicCapture(), BreakInput(), MendInput(), RunAll(release=True))
+SWEEPS: tuple[Command, ...] = (RunSweep(sweep="cache_lens"), RunSweep(sweep="batches"))
+UP_TO_REPLAY: tuple[Command, ...] = (RunAll(), Quit())
+FEWER_WARMUPS = (0, 1)
+"""Runs beside the guide's three."""
+SHORT_TOKENS = 64
+
+
+def claims(files: Sequence[Path], run: RunOptions, form: Format, *, quick: bool) -> None:
+    """Write the verdicts. Raises `typer.Exit` where a live run failed."""
+    settings = run.settings.validated()
+    if files:
+        if run.record is not None:
+            raise CommandError("--record keeps a live run; FILE names what is judged", code=Exit.WRONG_USAGE)
+        _write([state for file in files for state in telling_states(opened(file).events)], Origin(recorded=True), form)
+        return
+    why = why_recorded(settings)
+    if why is None:
+        _live(settings, run.record, form, quick=quick)
+        return
+    bundled = [state for recorded in bundled_runs() for state in recorded.states]
+    if not bundled:
+        raise CommandError(f"{why}; and no recorded run comes with this installation", code=Exit.NO_DEVICE)
+    tell("judged by recorded runs of another machine's GPU", why)
+    _write(bundled, Origin(recorded=True), form)
+
+
+def _live(settings: RunSettings, record: Path | None, form: Format, *, quick: bool) -> None:
+    events: list[Event] = []
+    sinks: list[Sink] = [events.append, *([write_line] if form is Format.JSON else [])]
+    progress = None
+    if sys.stderr.isatty():
+        progress = ProgressLines(sys.stderr, rewrites=os.environ.get("TERM", "dumb") != "dumb")
+        sinks.append(progress)
+    recording = Recording(record, settings) if record is not None else None
+    if recording is not None:
+        sinks.append(recording)
+    try:
+        outcomes = _measure(settings, sinks, quick=quick)
+        _write(telling_states(events), Origin(), form, recording)
+    finally:
+        if progress is not None:
+            progress.close()
+        if recording is not None:
+            recording.close()
+    for outcome in outcomes:
+        tell_trouble(outcome)
+    raise typer.Exit(max(int(outcome.exit_code) for outcome in outcomes))
+
+
+def _measure(settings: RunSettings, sinks: Sequence[Sink], *, quick: bool) -> list[Outcome]:
+    """The run itself; unless `quick`, one with fewer warmups each and one with the guide's streams. A failure ends it."""
+    steps = QUICK if quick else (*QUICK[:-1], *SWEEPS, QUICK[-1])
+    plans = [(settings, steps)]
+    if not quick:
+        short = msgspec.structs.replace(settings, verify_steps=0, tokens=SHORT_TOKENS)
+        plans += [(msgspec.structs.replace(short, warmup=steps), UP_TO_REPLAY) for steps in FEWER_WARMUPS]
+        plans.append((msgspec.structs.replace(short, guide_streams=True), UP_TO_REPLAY))
+    outcomes: list[Outcome] = []
+    for wanted, commands in plans:
+        outcomes.append(run_command(Scripted(start_engine(wanted), commands), RunAll(release=True), sinks))
+        if outcomes[-1].exit_code:
+            break
+    return outcomes
+
+
+def _write(states: Sequence[RunState], origin: Origin, form: Format, recording: Recording | None = None) -> None:
+    found = claims_of(states)
+    for claim in found:
+        if recording is not None:
+            recording(claim)
+        if form is Format.JSON:
+            write_line(claim)
+    if form is Format.JSON:
+        return
+    from ..tables import markdown, print_report
+
+    report = claims_report(found, states, origin)
+    if form is Format.MARKDOWN:
+        sys.stdout.write(markdown(report))
+    else:
+        print_report(report, sys.stdout)
