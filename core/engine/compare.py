@@ -66,7 +66,7 @@ def run_bench(command: RunBench, lab: Lab) -> None:
     if "graph" in modes and lab.device.capture_refusal is not None:
         raise EngineError("settings", lab.device.capture_refusal, "compare eager and dynamic", recoverable=True)
     if not lab.run_phases("capture" if "graph" in modes else "warmup"):
-        return
+        raise EngineError("settings", "A phase that the comparison needs has failed", "restart (R)", recoverable=True)
     require_captured_input(lab)
     verification = lab.verification()
     if "graph" in modes and verification is not None and verification.verdict == "mismatch":

@@ -38,7 +38,7 @@ def check_sections(state: RunState) -> tuple[Section, ...]:
 
 def summary(checks: tuple[Check, ...]) -> str:
     """As in "PASSED: 17 PASS, 1 WARN, 1 n/a (never a pass)"."""
-    counts = Counter(check.status for check in checks)
+    counts: Counter[str] = Counter(check.status for check in checks)
     told = ", ".join(f"{counts[status]} {status}" for status in TONES if counts[status])
     never = " (never a pass)" if counts["n/a"] else ""
     lacking = missing(checks)
