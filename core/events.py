@@ -372,7 +372,12 @@ class SweepBegin(Event, frozen=True, kw_only=True, tag="sweep_begin"):
 
 
 class SweepRow(Event, frozen=True, kw_only=True, tag="sweep_row"):
-    """One measured row. Byte figures are what this row added, `total_bytes` what stands since the sweep's begin."""
+    """One measured row. Byte figures are what this row added, in the order in which rows were captured.
+
+    Rows share one stream and so its workspace: with `cache_lens` it counts in every row, as if each length were the
+    only one; with `batches` in the first row of a strategy. Where memory ran out, `reserved_bytes` and `pool_bytes` are
+    the device's when it did.
+    """
 
     sweep: SweepKind
     strategy: str = "own"
@@ -391,9 +396,10 @@ class SweepRow(Event, frozen=True, kw_only=True, tag="sweep_row"):
     reserved_bytes: int | None = None
     driver_bytes: int | None = None
     total_bytes: int | None = None
-    """Allocated plus what the pools hold beyond it plus driver, cumulative over the strategy's rows."""
+    """Allocated plus what the pools hold beyond it plus driver (where known); with `batches`, cumulative over the
+    strategy's rows."""
     peak_bytes: int | None = None
-    """Transient peak above what is retained."""
+    """Most that was allocated while the row was made, above what stood before it; `allocated_bytes` is what stayed."""
     pages_in_use: int | None = None
     page_bytes: Bytes | None = None
     tok_s: float | None = None

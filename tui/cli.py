@@ -8,7 +8,7 @@ import typer
 
 from ..core.settings import Dtype
 from .commands.failures import Exit, told
-from .commands.options import BenchMode, RunOptions, env_name, takes_run_options
+from .commands.options import BenchMode, RunOptions, StrategyChoice, env_name, takes_run_options
 
 REFRESH_HZ = 10.0
 
@@ -124,6 +124,43 @@ def check(
 
     with told(run.debug):
         run_check(run, chosen(json=json, markdown=markdown), strict=strict)
+
+
+@app.command(short_help="Measure a graph at several cache lengths.")
+@takes_run_options
+def scaling(
+    run: RunOptions,
+    cache_lens: Annotated[
+        str | None, typer.Option(metavar="N,N…", help="Cache lengths.", show_default="256,512,1024,2048,4096")
+    ] = None,
+    json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Measure what a StaticCache and its graph add at several cache lengths: bytes, speed, the line through them."""
+    from .commands.output import chosen
+    from .commands.scaling import scaling as run_scaling
+
+    with told(run.debug):
+        run_scaling(run, chosen(json=json, markdown=markdown), cache_lens=cache_lens)
+
+
+@app.command(short_help="Measure graphs of several batch sizes.")
+@takes_run_options
+def batches(
+    run: RunOptions,
+    batch_sizes: Annotated[
+        str | None, typer.Option(metavar="N,N…", help="Batch sizes.", show_default="1,2,4,8,16")
+    ] = None,
+    strategy: Annotated[StrategyChoice, typer.Option(help="How they are served.")] = "all",
+    json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Measure what graphs of several batch sizes cost and how fast they are, by each way of serving them."""
+    from .commands.batches import batches as run_batches
+    from .commands.output import chosen
+
+    with told(run.debug):
+        run_batches(run, chosen(json=json, markdown=markdown), batch_sizes=batch_sizes, strategy=strategy)
 
 
 @app.command(short_help="Play a recording, or report it.")

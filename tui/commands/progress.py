@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from ...core.events import Check, Comparison, Decode, Event, PhaseBegin, PhaseEnd, Progress
+from ...core.events import Check, Comparison, Decode, Event, PhaseBegin, PhaseEnd, Progress, SweepRow
 from ...core.phases import PHASE_BY_ID
 from ..format import NA, clean, delta_mib, duration, tok_s
 
@@ -33,6 +33,9 @@ class ProgressLines:
             case Comparison() if not event.final:
                 speeds = ", ".join(f"{arm.mode} {tok_s(arm.tok_s)} tok/s" for arm in event.arms)
                 self._live(f"▶ round {event.rounds}: {speeds}")
+            case SweepRow():
+                figure = f"{tok_s(event.tok_s)} tok/s" if event.status == "done" else event.status
+                self._live(f"▶ {event.strategy} {event.value:,}: {figure}")
             case Check():
                 self._live(f"▶ {event.status} {event.name}")
 

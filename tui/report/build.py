@@ -11,6 +11,7 @@ from .check import check_sections
 from .decode import graph_section, speed_table, verification_section
 from .memory import bucket_table, delta_table, guide_table, phase_table
 from .model import Report, Section, safe_report
+from .sweeps import sweep_sections
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 
         bucket_table(state),
         delta_table(state),
         guide_table(state),
+        *sweep_sections(state),
         *bench_sections(state),
         *check_sections(state),
         *trouble_sections(state),
@@ -41,6 +43,12 @@ def bench_report(state: RunState, origin: Origin) -> Report:
     """The report of a comparison of decode modes. Pure."""
     sections = (run_section(state), *bench_sections(state), *trouble_sections(state))
     return safe_report(title="cgtop bench", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
+
+
+def sweep_report(state: RunState, origin: Origin) -> Report:
+    """The report of sweeps over cache lengths and batch sizes. Pure."""
+    sections = (run_section(state), *sweep_sections(state), *trouble_sections(state))
+    return safe_report(title="cgtop sweep", mark=mark(state.hello, origin), recorded=origin.recorded, sections=sections)
 
 
 def check_report(state: RunState, origin: Origin) -> Report:
