@@ -77,7 +77,7 @@ def _live(settings: RunSettings, record: Path | None, form: Format, *, quick: bo
 
 
 def _measure(settings: RunSettings, sinks: Sequence[Sink], *, quick: bool) -> list[Outcome]:
-    """The run itself; unless `quick`, one with fewer warmups each and one with the guide's streams. A failure ends it."""
+    """The run itself; unless `quick`, runs with fewer warmups and one with the guide's streams. A failure ends it."""
     steps = QUICK if quick else (*QUICK[:-1], *SWEEPS, QUICK[-1])
     plans = [(settings, steps)]
     if not quick:

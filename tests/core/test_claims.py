@@ -1,0 +1,244 @@
+"""Each statement of the guide can be confirmed and can be refuted: its verdict follows the figures."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgtop.core.bundled import bundled_runs, telling_states
+from cgtop.core.claims import STATEMENTS, claims_of
+from cgtop.core.events import Claim, DynamicCapture, Event, FixedTensor, PhaseId, decode_event, encode_event
+from cgtop.core.memory_map import MIB
+from cgtop.core.phases import PHASE_IDS
+from cgtop.core.state import PhaseState, RunState, Sweep
+from tests.core import guide_run
+from tests.core.guide_run import ITEMS, batch_row, change, demonstration, guide_runs, length_row, main_run
+from tests.sample import sample_run
+
+Runs = list[RunState]
+Perturbation = Callable[[Runs], Runs]
+OWN_CONTRADICTION = "lengths.per_1k"
+"""The guide's own table gives 206 and 174 MB per 1K for its two shortest caches, outside its "145-160"."""
+
+
+def verdicts(runs: Runs) -> dict[str, str]:
+    return {claim.id: claim.verdict for claim in claims_of(runs)}
+
+
+def main(**fields: object) -> Perturbation:
+    """The same runs with other fields of the main one."""
+    return lambda runs: [change(runs[0], **fields), *runs[1:]]
+
+
+def items(phase: PhaseId, *pieces: tuple[str, int]) -> Perturbation:
+    """A phase that is made of something else."""
+    return main(phases=guide_run.phase_states({**ITEMS, phase: pieces}))
+
+
+def ended(phase: PhaseId, **fields: object) -> Perturbation:
+    """Another end of a phase."""
+
+    def perturb(runs: Runs) -> Runs:
+        rows = list(runs[0].phases)
+        index = PHASE_IDS.index(phase)
+        assert rows[index].end is not None
+        rows[index] = change(rows[index], end=change(rows[index].end, **fields))
+        return [change(runs[0], phases=tuple(rows)), *runs[1:]]
+
+    return perturb
+
+
+def rows_(kind: str, *rows: object) -> Perturbation:
+    return lambda runs: [change(runs[0], sweeps={**runs[0].sweeps, kind: Sweep(rows=rows)}), *runs[1:]]  # type: ignore[arg-type]
+
+
+def lengths(base_mib: float, bend: float = 0.0) -> Perturbation:
+    """Other overheads: a fixed part, and a part that grows with the square."""
+    cases = [(tokens, tokens * 0.140625 + base_mib + bend * tokens**2) for tokens in (256, 512, 1024, 2048, 4096)]
+    return rows_("cache_lens", *(length_row(tokens, size) for tokens, size in cases))
+
+
+def broken(*replayed: int) -> Perturbation:
+    return lambda runs: [runs[0], RunState(demonstration=demonstration("broken", replayed)), *runs[2:]]
+
+
+def moving(static_moves: int, dynamic_moves: int, grown: bool = True) -> Perturbation:
+    first, last = guide_run.caches(144, 5, 32, 0), guide_run.caches(144, 9 if grown else 5, 64, dynamic_moves)
+    return main(caches=(first, change(last, static_moves=static_moves)))
+
+
+def in_graph(runs: Runs) -> Runs:
+    tensor = FixedTensor(name="input_ids", address=4096, bytes=8, update="in-graph")
+    return main(addresses=change(runs[0].addresses, fixed=(tensor,)))(runs)  # type: ignore[type-var]
+
+
+def moved(runs: Runs) -> Runs:
+    return main(addresses=change(runs[0].addresses, moved=1))(runs)  # type: ignore[type-var]
+
+
+def mismatch(runs: Runs) -> Runs:
+    return main(verification=change(runs[0].verification, verdict="mismatch"))(runs)  # type: ignore[type-var]
+
+
+def failed_capture(runs: Runs) -> Runs:
+    rows = list(runs[0].phases)
+    rows[PHASE_IDS.index("capture")] = PhaseState(id="capture", status="failed")
+    return [change(runs[0], phases=tuple(rows), graph=None)]
+
+
+def warmed_up(steps: int, runs: Runs) -> Runs:
+    hello = runs[0].hello
+    assert hello is not None
+    return [change(runs[0], hello=change(hello, settings=change(hello.settings, warmup=steps))), *runs[1:]]
+
+
+def fewer_suffice(runs: Runs) -> Runs:
+    return [*runs[:2], guide_run.with_warmup(1, late=False), guide_run.with_warmup(0, late=True)]
+
+
+def graph_of(**fields: object) -> Perturbation:
+    return lambda runs: main(graph=change(runs[0].graph, **fields))(runs)  # type: ignore[type-var]
+
+
+BIG = 600 * MIB
+WORKSPACE = ("cuBLAS workspace of the stream", 8_519_680)
+USABLE = DynamicCapture(captured=True, replays=4, length_before=32, length_after=36, usable=True)
+USELESS = DynamicCapture(captured=True, replays=4, length_before=32, length_after=32, usable=False)
+SLOW_GRAPH = main(comparison=guide_run.comparison(70.0, 25.0))
+FAST_GRAPH = main(comparison=guide_run.comparison(18.0, 115.0))
+ONE_SHARED = [batch_row(size, "shared-cache", 2304 if size == 16 else 0) for size in (16, 8, 4, 2, 1)]
+OWN = [batch_row(size) for size in (1, 2, 4, 8, 16)]
+
+FLIPS: dict[str, tuple[Perturbation, str]] = {
+    "speed.faster": (SLOW_GRAPH, "does_not_hold"),
+    "speed.eager": (FAST_GRAPH, "does_not_hold"),
+    "speed.graph": (FAST_GRAPH, "does_not_hold"),
+    "speed.ratio": (FAST_GRAPH, "does_not_hold"),
+    "speed.reason": (SLOW_GRAPH, "does_not_hold"),
+    "phases.load": (items("load", ("parameters", guide_run.WEIGHTS), ("unexplained", BIG)), "does_not_hold"),
+    "phases.static_cache": (items("static_cache", ("StaticCache keys and values", 72 * MIB)), "does_not_hold"),
+    "phases.main": (items("warmup", ("cuBLAS workspace", BIG)), "does_not_hold"),
+    "phases.formula": (items("static_cache", ("StaticCache keys and values", 144 * MIB + 1)), "does_not_hold"),
+    "phases.warmup": (items("warmup", WORKSPACE, ("logits", 303_872)), "other_reason"),
+    "phases.capture": (items("capture", WORKSPACE, ("logits", 303_872)), "other_reason"),
+    "phases.capture_small": (graph_of(instantiate_driver_bytes=BIG), "does_not_hold"),
+    "phases.total": (items("load", ("parameters", guide_run.WEIGHTS + BIG)), "does_not_hold"),
+    "phases.replay": (ended("replay", allocations=1), "does_not_hold"),
+    "phases.replay_reason": (moved, "does_not_hold"),
+    "warmup.enough": (items("capture", WORKSPACE), "does_not_hold"),
+    "warmup.three": (fewer_suffice, "other_reason"),
+    "addresses.fixed": (broken(5, 6), "does_not_hold"),
+    "addresses.copy": (in_graph, "does_not_hold"),
+    "caches.allocation": (moving(0, 30, grown=False), "does_not_hold"),
+    "caches.addresses": (moving(1, 30), "does_not_hold"),
+    "caches.graph": (main(dynamic_capture=USABLE), "does_not_hold"),
+    "caches.efficiency": (items("prefill", ("DynamicCache keys and values", BIG)), "does_not_hold"),
+    **{f"lengths.{tokens}": (lengths(65.0), "does_not_hold") for tokens in (256, 512, 1024, 2048, 4096)},
+    "lengths.linear": (lengths(16.8, bend=1e-4), "does_not_hold"),
+    "lengths.per_1k": (
+        rows_("cache_lens", *(length_row(tokens, tokens * 0.140625 + 16.8) for tokens in (1024, 2048, 4096))),
+        "holds",
+    ),
+    **{f"batches.{size}": (rows_("batches", batch_row(size, "own", 9)), "does_not_hold") for size in (1, 2, 4, 8, 16)},
+    "batches.growth": (rows_("batches", batch_row(16), batch_row(1, "own", 0)), "does_not_hold"),
+    "batches.own_cache": (rows_("batches", *OWN, *ONE_SHARED), "does_not_hold"),
+    "batches.paging": (
+        rows_("batches", *OWN, *(batch_row(size, "paged") for size in (1, 2, 4, 8, 16))),
+        "does_not_hold",
+    ),
+    "workflow.prefill": (items("prefill"), "does_not_hold"),
+    "workflow.create": (items("static_cache", ("StaticCache keys and values", 72 * MIB)), "does_not_hold"),
+    "workflow.copy": (items("copy_kv", ("unexplained", 512)), "does_not_hold"),
+    "workflow.warmup": (lambda runs: warmed_up(5, runs), "does_not_hold"),
+    "workflow.capture": (failed_capture, "does_not_hold"),
+    "workflow.decode": (mismatch, "does_not_hold"),
+    "summary.speed": (FAST_GRAPH, "does_not_hold"),
+    "summary.capture": (graph_of(instantiate_driver_bytes=BIG), "does_not_hold"),
+    "summary.main": (lengths(16.8, bend=1e-4), "does_not_hold"),
+    "summary.replay": (ended("replay", device_allocations=2), "does_not_hold"),
+    "summary.addresses": (broken(5, 6), "does_not_hold"),
+}
+
+
+def test_the_guide_is_right_where_the_figures_are_its_own() -> None:
+    assert {name for name, verdict in verdicts(guide_runs()).items() if verdict != "holds"} == {OWN_CONTRADICTION}
+
+
+def test_every_statement_has_a_flip() -> None:
+    assert set(FLIPS) == {statement.id for statement in STATEMENTS}
+    assert len(STATEMENTS) == len(FLIPS)
+
+
+@pytest.mark.parametrize("name", FLIPS)
+def test_a_perturbed_run_flips_the_verdict(name: str) -> None:
+    perturb, wanted = FLIPS[name]
+    before, after = verdicts(guide_runs())[name], verdicts(perturb(guide_runs()))[name]
+    assert (before, after) == ("does_not_hold" if name == OWN_CONTRADICTION else "holds", wanted)
+
+
+@pytest.mark.parametrize("name", FLIPS)
+def test_nothing_measured_is_no_verdict(name: str) -> None:
+    assert verdicts([])[name] == "not_measured"
+    assert verdicts([RunState()])[name] == "not_measured"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(4)), st.integers(0, 60))
+def test_every_finding_is_a_sentence_whatever_is_known(order: list[int], events: int) -> None:
+    runs = [guide_runs()[index] for index in order]
+    for states in (runs, list(telling_states(sample_run(decode_events=3)[:events]))):
+        for claim in claims_of(states):
+            assert claim.finding.endswith((".", "MiB")) and "None" not in claim.finding
+
+
+@given(st.permutations(range(4)))
+@settings(max_examples=24, deadline=None)
+def test_the_order_of_the_runs_does_not_matter(order: list[int]) -> None:
+    runs = guide_runs()
+    assert verdicts([runs[index] for index in order]) == verdicts(runs)
+
+
+def test_a_capture_on_a_dynamic_cache_that_succeeds_and_is_useless_is_another_reason() -> None:
+    runs = main(dynamic_capture=USELESS)(guide_runs())
+    claim = next(claim for claim in claims_of(runs) if claim.id == "caches.graph")
+    assert claim.verdict == "other_reason" and "stays at 32 after 4 replays" in claim.finding
+
+
+def test_speeds_of_wrong_results_prove_nothing() -> None:
+    wrong = change(guide_run.comparison(), verdict="mismatch")
+    judged = verdicts(main(comparison=wrong)(guide_runs()))
+    assert (judged["speed.faster"], judged["speed.ratio"]) == ("does_not_hold", "not_measured")
+
+
+def test_figures_of_another_model_are_not_the_guides() -> None:
+    hello = main_run().hello
+    assert hello is not None
+    other = change(hello, model=change(guide_run.MODEL, parameters=1000, name="other"))
+    judged = verdicts(main(hello=other)(guide_runs()))
+    assert judged["lengths.1024"] == judged["batches.16"] == judged["speed.graph"] == "not_measured"
+
+
+def test_the_bundled_run_is_judged_with_its_own_figures() -> None:
+    found = {claim.id: claim for claim in claims_of([state for run in bundled_runs() for state in run.states])}
+    assert found["phases.replay"].verdict == "holds"
+    assert found["phases.formula"].verdict == "holds" and "150,994,944 B" in found["phases.formula"].finding
+    assert found["phases.capture"].verdict in ("does_not_hold", "other_reason")
+    assert "driver memory" in found["phases.capture"].finding
+
+
+def test_claims_are_events() -> None:
+    for claim in claims_of(guide_runs()):
+        again = decode_event(encode_event(claim))
+        assert isinstance(again, Claim) and again == claim
+
+
+def test_states_that_a_later_event_hides_are_kept() -> None:
+    events: list[Event] = [
+        *sample_run(decode_events=1),
+        demonstration("broken", (5, 5)),
+        demonstration("mended", (5, 6)),
+    ]
+    states = telling_states([*events, *sample_run(decode_events=1)])
+    stages = [state.demonstration.stage if state.demonstration else None for state in states]
+    assert stages == [None, "broken", "mended"]
