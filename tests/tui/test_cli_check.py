@@ -1,5 +1,7 @@
 """`cgtop check`: one verdict a line, and exit codes that say what they mean."""
 
+from io import StringIO
+
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -9,7 +11,9 @@ from cgtop.core.events import Check, decode_event
 from cgtop.core.state import RunState
 from cgtop.tui.cli import app
 from cgtop.tui.commands import gpu, options, phases
+from cgtop.tui.report import Origin, check_report
 from cgtop.tui.report.check import check_sections, summary
+from cgtop.tui.tables import print_report
 from tests.tui.experiments import carried_out, checks, engine_of
 
 
@@ -56,7 +60,7 @@ def test_a_check_that_breaks_off_does_not_pass(monkeypatch: pytest.MonkeyPatch) 
 def test_every_verdict_has_a_line_with_its_figures_in_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     engine_of(monkeypatch, carried_out(*reversed(checks(ECC="n/a", throttle="WARN"))))
     lines = check("--device", "cuda").stdout.splitlines()
-    found = [line.split() for line in lines if line.split()[:1] in (["PASS"], ["WARN"], ["FAIL"], ["n/a"])]
+    found = [line.split() for line in lines if line.startswith(("PASS", "WARN", "FAIL", "n/a"))]
     assert [" ".join(words[1:]).split(" a figure")[0] for words in found] == list(CHECK_NAMES)
     assert all("a figure another a reason" in " ".join(words) for words in found)
 
@@ -69,6 +73,17 @@ def test_what_it_comes_to_is_counted_and_an_na_is_never_a_pass() -> None:
     foreign = RunState(checks=(*checks(), Check(name="a check of a newer cgtop", status="PASS")))
     table = check_sections(foreign)[0].table
     assert table is not None and table.rows[-1].cells[1] == "a check of a newer cgtop"
+
+
+def test_why_something_did_not_pass_is_told_on_a_narrow_terminal_too() -> None:
+    found = checks(ECC="n/a", throttle="n/a", other_processes="WARN")
+    (section,) = check_sections(RunState(checks=tuple(found)))
+    assert section.notes == ("n/a ECC, throttle: a reason", "WARN other processes: a reason")
+    buffer = StringIO()
+    report = check_report(RunState(checks=tuple(found)), Origin())
+    print_report(report, buffer, width=60)
+    assert "WARN other processes: a reason" in buffer.getvalue()
+    assert max(len(line) for line in buffer.getvalue().splitlines()) <= 60
 
 
 def test_lines_and_markdown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def check_sections(state: RunState) -> tuple[Section, ...]:
             title="Checks",
             lines=(summary(state.checks),),
             table=Table(columns, rows),
+            notes=_reasons(ordered),
             tone="good" if passed(state.checks) else "bad",
         ),
     )
@@ -44,6 +45,15 @@ def summary(checks: tuple[Check, ...]) -> str:
     lacking = missing(checks)
     why = f"; not checked: {', '.join(lacking)}" if lacking else ""
     return f"{'PASSED' if passed(checks) else 'NOT PASSED'}: {told}{never}{why}"
+
+
+def _reasons(checks: list[Check]) -> tuple[str, ...]:
+    """Why what did not pass did not, for terminals too narrow for that column; those of one reason together."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for check in checks:
+        if check.status != "PASS" and check.why:
+            names.setdefault((check.status, check.why), []).append(check.name)
+    return tuple(f"{status} {', '.join(found)}: {why}" for (status, why), found in names.items())
 
 
 def _place(name: str) -> int:
