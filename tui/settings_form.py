@@ -76,8 +76,9 @@ class Form(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """Bytes, computed; each null where it cannot be."""
+    """Bytes, computed; each null where it cannot be. `model`: the preset they are of, where "auto" comes to one."""
 
+    model: str = ""
     weights: int | None = None
     cache: int | None = None
     needed: int | None = None
@@ -158,6 +159,7 @@ def predicted(form: Form) -> Prediction:
     if name in PRESETS:
         shape = PRESETS[name]
         return Prediction(
+            model=name if settings.model is None else "",
             weights=parameter_bytes(shape, dtype),
             cache=static_cache_bytes(kv_shape(shape), batch_size=batch_size, max_cache_len=max_cache_len, dtype=dtype),
             needed=needed_bytes(

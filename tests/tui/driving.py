@@ -31,6 +31,10 @@ def notice(pilot: Pilot[Any]) -> str:
     return app_of(pilot).main.query_one(NoticeBar).view.notice
 
 
+def shown_view(pilot: Pilot[Any]) -> str:
+    return app_of(pilot).main.shown
+
+
 def screen_text(pilot: Pilot[Any]) -> str:
     strips = pilot.app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)

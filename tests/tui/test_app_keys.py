@@ -1,17 +1,34 @@
 """What each key does in which state, and what it says where it cannot act."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from cgtop.core.commands import Command, Pause, Resume, RunAll, RunPhase, SetMode
-from cgtop.core.events import End, Error, PhaseBegin, PhaseEnd, Status
+from cgtop.core.commands import (
+    BreakInput,
+    Cancel,
+    Command,
+    MendInput,
+    Pause,
+    Resume,
+    RunAll,
+    RunBench,
+    RunPhase,
+    RunSweep,
+    SetMode,
+    TryDynamicCapture,
+    Verify,
+)
+from cgtop.core.events import Demonstration, End, Error, PhaseBegin, PhaseEnd, Status
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
+from cgtop.tui.keys import ALL_BINDINGS, PLAY_BINDINGS, RUN_BINDINGS
 from cgtop.tui.screens.modal import AskScreen
+from cgtop.tui.views import VIEWS, view_key
 from tests.sample import hello
-from tests.tui.driving import app_of, notice, on_main, running, screen_text
+from tests.tui.driving import app_of, notice, on_main, running, screen_text, shown_view
 from tests.tui.fakes import FakeLive, FakeRecorded, folded, until
 
 DECODING = until("replay", decoding=True)
@@ -23,6 +40,13 @@ CAPTURED = until("capture")
 RELEASED = until("release")
 FAILED = fold(LOADED, Error(t=9.0, kind="device_lost", headline="the GPU is gone", hint="R", detail="Traceback"))
 RECOVERABLE = fold(LOADED, Error(t=9.0, kind="out_of_memory", headline="no room", detail="Traceback", recoverable=True))
+BROKEN = fold(
+    CAPTURED,
+    Demonstration(
+        t=9.0, stage="broken", fed_ids=(1,), expected_ids=(2,), replay_ids=(3,), captured_address=1, present_address=2
+    ),
+)
+MEASURING = fold(CAPTURED, Status(t=9.0, state="running"))
 ENDED = fold(LOADED, End(t=9.0, reason="killed"))
 CPU_HELLO = msgspec.structs.replace(hello(), device=msgspec.structs.replace(hello().device, kind="cpu"))
 ON_CPU = fold(
@@ -46,6 +70,10 @@ ACTS: list[tuple[RunState, str, Sequence[Command]]] = [
     (PAUSED, "space", [Resume()]),
     (RECOVERABLE, "n", [RunPhase()]),
     (ON_CPU, "e", [SetMode(mode="eager")]),
+    (CAPTURED, "t", [TryDynamicCapture()]),
+    (CAPTURED, "b", [BreakInput()]),
+    (BROKEN, "b", [MendInput()]),
+    (CAPTURED, "v", [Verify()]),
 ]
 
 
@@ -57,6 +85,7 @@ async def test_a_key_that_can_act_sends_its_command() -> None:
             app_of(pilot).tick()
             await pilot.press(key)
             assert source.sent == sent, key
+            await pilot.press("1")
             assert notice(pilot) == "", key
 
 
@@ -74,6 +103,13 @@ REFUSED: list[tuple[RunState, str, str]] = [
     (LOADED, "space", "nothing to pause"),
     (LOADED, "left_square_bracket", "only a recording"),
     (LOADED, "x", "no error so far"),
+    (COPIED, "b", "b: graph capture first (n)"),
+    (COPIED, "v", "v: graph capture first (n)"),
+    (LOADED, "t", "t: copy the prompt's kv first (n)"),
+    (ON_CPU, "t", "capture needs CUDA"),
+    (CAPTURED, "m", "m measures in the views"),
+    (MEASURING, "n", "a measurement is running"),
+    (MEASURING, "g", "a measurement is running"),
     (FAILED, "n", "R starts a new one"),
     (ENDED, "n", "the worker has ended"),
     (ENDED, "space", "the worker has ended"),
@@ -90,6 +126,113 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
             assert source.sent == [], key
             assert why in notice(pilot)
             assert why in screen_text(pilot)
+
+
+async def test_the_release_of_a_run_that_decodes_is_asked_for_first() -> None:
+    source = FakeLive(DECODING)
+    async with running(source) as pilot:
+        for answer, sent in (("n", []), ("escape", []), ("y", [RunPhase()])):
+            await pilot.press("n")
+            assert isinstance(pilot.app.screen, AskScreen)
+            await pilot.press(answer)
+            await pilot.pause()
+            assert source.sent == sent
+
+
+async def test_m_measures_what_its_view_shows_and_stops_it() -> None:
+    source = FakeLive(CAPTURED)
+    async with running(source) as pilot:
+        for view, command in (
+            ("5", RunSweep(sweep="cache_lens")),
+            ("6", RunSweep(sweep="batches")),
+            ("7", RunBench(modes=("eager", "graph"))),
+        ):
+            source.state, source.sent = CAPTURED, []
+            app_of(pilot).tick()
+            await pilot.press(view, "m")
+            assert source.sent == [command]
+            source.state = MEASURING
+            app_of(pilot).tick()
+            await pilot.press("m")
+            assert source.sent == [command, Cancel()]
+
+
+async def test_a_comparison_without_a_graph_is_of_what_there_is() -> None:
+    source = FakeLive(ON_CPU)
+    async with running(source) as pilot:
+        await pilot.press("7", "m")
+        assert source.sent == [RunBench(modes=("eager",))]
+
+
+async def test_the_number_keys_tab_and_a_click_choose_the_view() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        for view in VIEWS:
+            await pilot.press(view_key(view.id))
+            assert shown_view(pilot) == view.id
+            assert f"[{view_key(view.id)} {view.title}]" in screen_text(pilot)
+        await pilot.press("tab")
+        assert shown_view(pilot) == "phases"
+        await pilot.press("shift+tab")
+        assert shown_view(pilot) == "compare"
+        await pilot.click("#tabs", offset=(14, 0))
+        await pilot.pause()
+        assert shown_view(pilot) == "caches"
+
+
+async def test_an_error_is_told_in_every_view() -> None:
+    async with running(FakeLive(FAILED)) as pilot:
+        for view in VIEWS:
+            await pilot.press(view_key(view.id))
+            await pilot.pause()
+            assert "the GPU is gone" in screen_text(pilot), view.id
+
+
+STATES: dict[str, Callable[[], Source]] = {
+    "starting": lambda: FakeLive(RunState()),
+    "idle": lambda: FakeLive(LOADED),
+    "running": lambda: FakeLive(folded([hello(), PhaseBegin(t=1.0, phase="load")])),
+    "measuring": lambda: FakeLive(MEASURING),
+    "decoding": lambda: FakeLive(DECODING),
+    "paused": lambda: FakeLive(PAUSED),
+    "failed": lambda: FakeLive(FAILED),
+    "dead": lambda: FakeLive(ENDED),
+    "released": lambda: FakeLive(RELEASED),
+    "recorded": lambda: FakeRecorded(12.0, playing=False),
+    "at the end": lambda: FakeRecorded(1e6, playing=False),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_every_key_does_something_or_says_why_not(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = STATES[state]()
+    moves = {"up", "down", "left", "right", "escape"}
+    async with running(source) as pilot:
+        app = app_of(pilot)
+        bindings = ALL_BINDINGS if state == "recorded" else (*RUN_BINDINGS, *PLAY_BINDINGS)
+        for key in (key for binding in bindings for key in binding.key.split(",")):
+            if key in ("q", "ctrl+c", "ctrl+z"):
+                continue
+            app.main.show_notice("", 0.01, bad=False)
+            app.main.show_view("phases" if key != "1" else "map")
+            before = (app.main.shown, app.source.poll(), place_of(source))
+            if isinstance(source, FakeLive):
+                source.sent = []
+            await pilot.press(key)
+            acted = (app.main.shown, app.source.poll(), place_of(source)) != before or not on_main(pilot)
+            sent = isinstance(source, FakeLive) and source.sent
+            assert acted or sent or notice(pilot) or key in moves, key
+            while not on_main(pilot):
+                await pilot.press("escape")
+                await pilot.pause()
+
+
+def place_of(source: Source) -> tuple[float, float, bool] | None:
+    if not isinstance(source, FakeRecorded):
+        return None
+    return source.player.position, source.player.speed, source.player.playing
 
 
 async def test_a_command_that_nobody_takes_is_said() -> None:

@@ -11,6 +11,7 @@ from cgtop.core.events import Error
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.app import CgtopApp
+from cgtop.tui.screens.views import panes
 from tests.tui.driving import screen_text
 from tests.tui.fakes import FakeLive, FakeRecorded, until
 
@@ -58,6 +59,19 @@ async def test_no_panel_overlaps_or_is_cut_at_any_size(source: Source, every: in
             assert regions(app.screen)
 
 
+@pytest.mark.parametrize("source", [FakeLive(DECODING), FakeRecorded(12.0)], ids=["live", "recorded"])
+async def test_no_view_overlaps_or_is_cut_at_any_size(source: Source) -> None:
+    app = CgtopApp(source)
+    async with app.run_test(size=(120, 36)) as pilot:
+        for index, size in enumerate(SIZES[index] for index in range(0, len(SIZES), 2)):
+            await pilot.resize_terminal(*size)
+            for view in list(panes())[1 + index % 2 :: 2]:
+                app.main.show_view(view)
+                await pilot.pause()
+                assert_sound(app.screen, size)
+                assert regions(app.screen), (view, size)
+
+
 async def test_a_storm_of_resizes_while_decoding_leaves_the_screen_sound() -> None:
     source = FakeRecorded(0.0)
     app = CgtopApp(source)
@@ -65,7 +79,9 @@ async def test_a_storm_of_resizes_while_decoding_leaves_the_screen_sound() -> No
         for step in range(25):
             source.clock.now += 1.0
             app.tick()
+            app.main.next_view(1)
             await pilot.resize_terminal(1 + (step * 37) % 220, 1 + (step * 17) % 70)
+        app.main.show_view("phases")
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert_sound(app.screen, (80, 24))
@@ -121,7 +137,7 @@ async def test_below_40_by_10_one_line_of_essentials_is_all() -> None:
         assert screen_text(pilot).splitlines()[0] == "LIVE graph 125.0 tok/s 0 alloc"
 
 
-@pytest.mark.parametrize("key", ["question_mark", "R", "l", "enter"])
+@pytest.mark.parametrize("key", ["question_mark", "R", "l", "enter", "o"])
 async def test_screens_over_the_main_one_survive_any_size(key: str) -> None:
     app = CgtopApp(FakeLive(DECODING))
     async with app.run_test(size=(120, 36)) as pilot:

@@ -11,7 +11,8 @@ class PlayActions(BaseApp):
     def action_previous_phase(self) -> None:
         """Back to the beginning of the phase, from there to the one before."""
         if self.can("previous_phase") and isinstance(self.source, RecordedSource):
-            self.source.player.previous_phase()
+            if not self.source.player.previous_phase():
+                self.notice("no phase begins before this: at the start")
             self.tick()
 
     def action_step(self, events: int) -> None:
@@ -35,7 +36,11 @@ class PlayActions(BaseApp):
     def action_seek(self, seconds: int) -> None:
         """Some seconds on or back."""
         if self.can("seek") and isinstance(self.source, RecordedSource):
-            self.source.player.seek(self.source.player.position + seconds)
+            player = self.source.player
+            before = player.position
+            player.seek(before + seconds)
+            if player.position == before:
+                self.notice("at the end" if seconds > 0 else "at the start")
             self.tick()
 
     def on_seek_bar_sought(self, event: SeekBar.Sought) -> None:

@@ -31,7 +31,8 @@ class RunActions(BaseApp):
         if not self.can("next_phase"):
             return
         if isinstance(self.source, RecordedSource):
-            self.source.player.next_phase()
+            if not self.source.player.next_phase():
+                self.notice("no phase begins after this one: at the end; space plays from the start")
             self.tick()
         elif releases_while_decoding(self.state):
             self.push_screen(
@@ -108,6 +109,7 @@ class RunActions(BaseApp):
         """Start anew, after asking; a recording starts over without."""
         if isinstance(self.source, RecordedSource):
             self.source.player.seek(0.0)
+            self.notice("from the start")
             self.tick()
             return
         self.push_screen(

@@ -1,8 +1,11 @@
 """The panes of the views that are one widget: what each is shown, and what the arrows and `enter` do in it."""
 
+from ...core.events import SweepKind
 from ..widgets.address_view import AddressSlice, AddressView
 from ..widgets.cache_view import CacheSlice, CacheView
+from ..widgets.compare_view import CompareSlice, CompareView
 from ..widgets.memory_map import MapSlice, MemoryMapView
+from ..widgets.sweep_view import SweepSlice, SweepView
 from .pane import WidgetPane
 
 
@@ -59,3 +62,30 @@ class AddressesPane(WidgetPane[AddressSlice]):
         """Every layer by itself, or condensed."""
         self.addresses.toggle()
         return True
+
+
+class SweepPane(WidgetPane[SweepSlice]):
+    """A sweep; the arrows open a strategy, or scroll."""
+
+    def __init__(self, kind: SweepKind) -> None:
+        self.sweep = SweepView(SweepSlice(kind=kind))
+        super().__init__(kind, self.sweep, lambda state, around: SweepSlice.of(state, kind, recorded=around.recorded))
+
+    def move(self, step: int) -> None:
+        """The strategy some places on, or some rows down."""
+        self.sweep.move(step)
+
+    def reset(self) -> None:
+        """Follow the rows as they come."""
+        self.sweep.follow()
+
+
+class ComparePane(WidgetPane[CompareSlice]):
+    """Decode modes against each other."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "compare",
+            CompareView(CompareSlice()),
+            lambda state, around: CompareSlice.of(state, recorded=around.recorded),
+        )

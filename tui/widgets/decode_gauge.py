@@ -165,8 +165,9 @@ def _bars(view: DecodeView, width: int) -> list[Content]:
 
 def _place_line(view: DecodeView, decode: Decode, width: int) -> Content:
     place = f"position {count(decode.position)} / {count(decode.capacity)}"
-    if decode.laps:
-        place += f", lap {decode.laps + 1}"
+    lap = f", lap {decode.laps + 1}" if decode.laps else ""
+    if len(place) + len(lap) < width:
+        place += lap
     readings = [bandwidth(decode.gb_s)] if decode.gb_s is not None else []
     if decode.gb_s is not None and view.peak_bandwidth:
         share = percent(decode.gb_s * 1e9, view.peak_bandwidth)

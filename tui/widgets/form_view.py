@@ -4,7 +4,7 @@ from textual.content import Content
 
 from ...core.settings import SettingsError
 from ..format import NA, clean, size
-from ..settings_form import FIELDS, Form, predicted, settings_of
+from ..settings_form import AUTO, FIELDS, Form, predicted, settings_of
 from .lines import LinesWidget, wrapped
 
 TITLE_WIDTH = 13
@@ -48,7 +48,12 @@ def verdict(form: Form) -> Content:
             )
     if form.machine.on_cpu:
         return Content.styled("on the CPU: no limit is claimed", "$muted")
-    why = "its size is known once it is loaded" if prediction.needed is None else "free memory n/a"
+    if prediction.needed is not None:
+        why = "free memory n/a"
+    elif form.texts[0] in ("", AUTO):
+        why = "the largest preset that fits is chosen at the start"
+    else:
+        why = "its size is known once it is loaded"
     return Content.styled(f"whether it fits is not known: {why}", "$text-warning")
 
 
@@ -56,7 +61,8 @@ def _prediction(form: Form) -> list[Content]:
     prediction = predicted(form)
     if prediction.needed is None:
         return [Content.assemble(("predicted ", "$muted"), NA)]
-    parts = f"weights {size(prediction.weights)}, StaticCache {size(prediction.cache)}"
+    of = f"{prediction.model}: " if prediction.model else ""
+    parts = f"{of}weights {size(prediction.weights)}, StaticCache {size(prediction.cache)}"
     total = "" if form.machine.on_cpu else f"; at most {size(prediction.needed)} in all"
     free = f" of {size(prediction.free)} free" if prediction.free is not None and total else ""
     return [Content.assemble(("computed ", "$muted"), parts, (total + free, "bold"))]

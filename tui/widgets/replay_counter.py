@@ -6,7 +6,7 @@ from textual.events import Resize
 
 from ...core.events import Addresses, Decode, Verification
 from ..format import NA, clean, count
-from .lines import LinesWidget
+from .lines import LinesWidget, wrapped
 
 
 class ReplayView(msgspec.Struct, frozen=True):
@@ -42,7 +42,9 @@ def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
         verdict = Content.styled(clean(view.no_capture), "$muted")
     if height == 1:
         return [_one_line(view, width)]
-    lines = [_count(view), _eager(view, short=width < 28), verdict]
+    lines = [_count(view), _eager(view, short=width < 28)]
+    room = height - len(lines) - (view.addresses is not None)
+    lines += wrapped([verdict], width, 2) if room >= 2 and width >= 20 else [verdict]
     if width >= 40:
         lines[:2] = [Content("  ").join(lines[:2])]
     if view.addresses is not None:
