@@ -1,0 +1,1 @@
+"""The guide's speed demonstration, where the guide has it."""
