@@ -17,18 +17,22 @@ class Scripted:
         self._engine = engine
         self._steps = list(steps)
         self._now: Command | None = None
+        self._finished = False
 
     def send(self, command: Command) -> bool:
         """The first command starts the script; `Quit` is for its end."""
         if self._now is None and not isinstance(command, Quit):
             return self._next()
-        return True if self._steps else self._engine.send(command)
+        return self._engine.send(command) if self._finished else True
 
     def events(self) -> Iterator[Event]:
         """The worker's events; sends the next step when one is over."""
         for event in self._engine.events():
             if isinstance(event, Error) and not event.recoverable:
                 self._steps.clear()
+                self._finished = True
+            if not self._steps and isinstance(event, Status) and event.state in ("released", "failed"):
+                self._finished = True
             if self._steps and self._now is not None and step_is_over(self._now, event):
                 self._next()
             yield event
