@@ -122,7 +122,7 @@ class Evidence:
 
     def run_with_caches(self) -> RunState | None:
         """A run in which both caches were watched while tokens were added."""
-        return self._first(lambda run: run if len(run.caches) > 1 else None)
+        return self._first(lambda run: run if run.caches and run.caches[-1].dynamic_steps else None)
 
     def speed(self, mode: Mode) -> float | None:
         """Tokens a second, of the comparison where there is one; null while unknown or of wrong results."""

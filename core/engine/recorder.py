@@ -29,7 +29,7 @@ from types import TracebackType
 import msgspec
 import torch
 
-from ..events import Counters, End, Event, Hello, Item, PhaseBegin, PhaseEnd, PhaseId, Segments, Status
+from ..events import End, Event, Hello, Item, PhaseBegin, PhaseEnd, PhaseId, Segments, Status
 from ..memory_map import REQUESTED_BUCKETS
 from ..phases import PHASE_BY_ID, PHASES
 from ..recorder import RecordingError, RecordingWriter
@@ -40,7 +40,7 @@ from .graph_facts import describe_graph
 from .graphs import no_garbage_collection
 from .late_ledger import LateLedger
 from .measured import Meter, Span
-from .memory import Owner, Sample, carried_forward
+from .memory import Owner, Sample
 from .opening import Opening, open_run
 from .owned import Owned, holdings
 from .stretch import POLICY, Stretch
@@ -295,12 +295,9 @@ class Recorder:
     def _tell_speed(self, stretch: Stretch) -> tuple[int, int | None]:
         figures = stretch.figures(self._replays, self._replay_allocations)
         self._emit(figures)
-        last = self._meter.last
-        if last is not None and last.total_bytes is not None and self._now() - self._live_memory_at > LIVE_MEMORY_S:
+        if self._now() - self._live_memory_at > LIVE_MEMORY_S and (live := self._meter.live(None)) is not None:
             self._live_memory_at = self._now()
-            reading, free = self._device.counters(), self._device.free_and_total()
-            counters = Counters(requested=reading.requested, allocated=reading.allocated, reserved=reading.reserved)
-            self._emit(carried_forward(last, counters, None if free is None else free[0], None))
+            self._emit(live)
         held = self._replay_allocations if stretch.mode != "graph" else figures.replay_allocations
         return figures.replays, held
 

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from cgtop.core.bundled import bundled_runs, telling_states
 from cgtop.core.claims import STATEMENTS, claims_of
-from cgtop.core.events import Claim, DynamicCapture, Event, FixedTensor, PhaseId, decode_event, encode_event
+from cgtop.core.events import (
+    Claim,
+    DynamicCapture,
+    Event,
+    FixedTensor,
+    PhaseId,
+    SweepKind,
+    SweepRow,
+    decode_event,
+    encode_event,
+)
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_IDS
 from cgtop.core.state import PhaseState, RunState, Sweep
@@ -42,15 +52,16 @@ def ended(phase: PhaseId, **fields: object) -> Perturbation:
     def perturb(runs: Runs) -> Runs:
         rows = list(runs[0].phases)
         index = PHASE_IDS.index(phase)
-        assert rows[index].end is not None
-        rows[index] = change(rows[index], end=change(rows[index].end, **fields))
+        end = rows[index].end
+        assert end is not None
+        rows[index] = change(rows[index], end=change(end, **fields))
         return [change(runs[0], phases=tuple(rows)), *runs[1:]]
 
     return perturb
 
 
-def rows_(kind: str, *rows: object) -> Perturbation:
-    return lambda runs: [change(runs[0], sweeps={**runs[0].sweeps, kind: Sweep(rows=rows)}), *runs[1:]]  # type: ignore[arg-type]
+def rows_(kind: SweepKind, *rows: SweepRow) -> Perturbation:
+    return lambda runs: main(sweeps={**runs[0].sweeps, kind: Sweep(rows=rows)})(runs)
 
 
 def lengths(base_mib: float, bend: float = 0.0) -> Perturbation:
