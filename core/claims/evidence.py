@@ -98,9 +98,12 @@ class Evidence:
         return self._first(of) or ()
 
     def sweep_is_guides(self, sweep: SweepKind) -> bool:
-        """Whether that sweep was made with the guide's model."""
+        """Whether that sweep was made with the guide's model, and with its batch size or cache length."""
         run = self._first(lambda state: state if sweep in state.sweeps else None)
-        return run is not None and Evidence((run,)).is_guides_model
+        if run is None or run.hello is None or not Evidence((run,)).is_guides_model:
+            return False
+        asked = run.hello.settings
+        return asked.batch_size == 1 if sweep == "cache_lens" else asked.max_cache_len == GUIDE_CACHE_LEN
 
     @property
     def comparison(self) -> Comparison | None:

@@ -26,7 +26,7 @@ def _length(tokens: int, seen: Evidence) -> Finding:
         f"At {tokens:,} tokens {mib(row.allocated_bytes)} are allocated ({_pieces(row)}), {per_1000:,.0f} MiB per 1,000"
     )
     if not seen.sweep_is_guides("cache_lens"):
-        return not_measured(f"{sentence}, but not of the guide's model".removesuffix("."))
+        return not_measured(f"{sentence}, but not of the guide's model and case".removesuffix("."))
     return judged(prints_as(row.allocated_bytes, printed.total_mib), f"{sentence}; workspaces differ between GPUs.")
 
 
@@ -67,7 +67,7 @@ def _batch(size: int, seen: Evidence) -> Finding:
     total = sum(below)
     sentence = f"Batch size {size} takes a StaticCache of {mib(row.kv_bytes)}, {len(below)} sizes together {mib(total)}"
     if not seen.sweep_is_guides("batches"):
-        return not_measured(f"{sentence}, but not of the guide's model")
+        return not_measured(f"{sentence}, but not of the guide's model and case")
     return judged(
         prints_as(row.kv_bytes, printed.cache_mib) and prints_as(total, printed.cumulative_mib), f"{sentence}."
     )

@@ -192,6 +192,7 @@ class Recorder:
     @contextlib.contextmanager
     def capture(self, graph: torch.cuda.CUDAGraph, *, stream: torch.cuda.Stream | None = None) -> Iterator[None]:
         """`torch.cuda.graph(graph)`, timed, with no collection of garbage meanwhile; then `self.graph(graph)`."""
+        self._flush()
         before = self._active_blocks()
         with no_garbage_collection():
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):

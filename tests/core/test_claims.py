@@ -230,6 +230,14 @@ def test_figures_of_another_model_are_not_the_guides() -> None:
     assert judged["lengths.1024"] == judged["batches.16"] == judged["speed.graph"] == "not_measured"
 
 
+@pytest.mark.parametrize(("setting", "sweep"), [("batch_size", "lengths.1024"), ("max_cache_len", "batches.4")])
+def test_a_sweep_of_another_case_is_not_the_guides(setting: str, sweep: str) -> None:
+    hello = main_run().hello
+    assert hello is not None
+    other = change(hello, settings=change(hello.settings, **{setting: 2048}))
+    assert verdicts(main(hello=other)(guide_runs()))[sweep] == "not_measured"
+
+
 def test_the_bundled_run_is_judged_with_its_own_figures() -> None:
     found = {claim.id: claim for claim in claims_of([state for run in bundled_runs() for state in run.states])}
     assert found["phases.replay"].verdict == "holds"

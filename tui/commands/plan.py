@@ -70,7 +70,8 @@ def as_json(plan: Plan) -> bytes:
 
 def best_overheads(facts: ModelFacts) -> Overheads | None:
     """Of the newest bundled recording of this model, else of the newest there is; null where there is none."""
-    found = [known for run in bundled_runs() if (known := overheads_of(run.state, run.name)) is not None]
+    states = ((state, run.name) for run in bundled_runs() for state in run.states)
+    found = [known for state, name in states if (known := overheads_of(state, name)) is not None]
     return next((known for known in found if known.is_of(facts)), found[0] if found else None)
 
 
