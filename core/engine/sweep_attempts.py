@@ -12,7 +12,7 @@ from ..settings import RunSettings
 from .failures import error_from
 from .graphs import pool_name
 from .knobs import oom_hint
-from .sweep_rows import Rig
+from .sweep_rig import Rig
 
 
 class Wanted(NamedTuple):

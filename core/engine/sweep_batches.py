@@ -11,7 +11,8 @@ from .strategies import STRATEGIES, Caches, Strategy
 from .sweep_attempts import Wanted, attempt
 from .sweep_costs import difference, read
 from .sweep_lengths import with_workspace
-from .sweep_rows import Rig, again, measure
+from .sweep_rig import Rig
+from .sweep_rows import again, measure, tokens_at_most
 from .sweep_verify import agreement, tolerance
 
 DEFAULT = (1, 2, 4, 8, 16)
@@ -52,7 +53,9 @@ def _strategy(rig: Rig, strategy: Strategy, batch_sizes: Sequence[int]) -> tuple
             total = None if total is None or row.total_bytes is None else total + row.total_bytes
             row = msgspec.structs.replace(row, total_bytes=total)
         elif not rig.served:
-            caches = _caches(rig, strategy)  # what it shares was allocated for a row that is not there
+            # What they share was allocated for a row that is not there; a pool that no graph holds must not be reused.
+            caches = _caches(rig, strategy)
+            pool = rig.device.new_pool() if strategy.shared_pool else None
         rows.append(row)
         rig.lab.emit(row)
         rig.tell_memory()
@@ -70,7 +73,7 @@ def _caches(rig: Rig, strategy: Strategy) -> Caches:
         rig.loaded,
         device=rig.device.torch_device,
         max_cache_len=rig.lab.settings.max_cache_len,
-        tokens=rig.tokens,
+        tokens=tokens_at_most(rig),
     )
 
 

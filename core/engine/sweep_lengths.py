@@ -10,7 +10,8 @@ from ..fit import fit_line
 from ..memory_map import MIB
 from .strategies import OwnCaches
 from .sweep_attempts import Wanted, attempt
-from .sweep_rows import Rig, measure
+from .sweep_rig import Rig
+from .sweep_rows import measure, tokens_at_most
 
 DEFAULT = (256, 512, 1024, 2048, 4096)
 
@@ -36,7 +37,7 @@ def sweep_lengths(rig: Rig, lengths: Sequence[int]) -> SweepEnd:
 
 def _row(rig: Rig, length: int) -> SweepRow:
     device = rig.device.torch_device
-    caches = OwnCaches(rig.loaded, device=device, max_cache_len=length, tokens=rig.tokens)
+    caches = OwnCaches(rig.loaded, device=device, max_cache_len=length, tokens=tokens_at_most(rig))
     row = measure(rig, "cache_lens", caches, rig.lab.settings.batch_size, None)
     return with_workspace(row, rig.workspace_bytes)
 

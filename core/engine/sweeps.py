@@ -12,7 +12,7 @@ from .failures import EngineError
 from .lab import Lab
 from .models import LoadedModel, check_model_state, graph_refusal
 from .strategies import STRATEGIES
-from .sweep_rows import Rig
+from .sweep_rig import Rig
 
 
 def run_sweep(command: RunSweep, lab: Lab) -> None:

@@ -56,6 +56,10 @@ class SweepDevice(PretendDevice):
         self._allocated += self.retained
         return captured
 
+    def take(self, size: int) -> None:
+        """Have this many bytes allocated."""
+        self._allocated += size
+
     def counters(self) -> AllocatorCounters:
         if self.pool_growth is None:
             return AllocatorCounters()

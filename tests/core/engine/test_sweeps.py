@@ -1,17 +1,20 @@
 """Sweeps on the real tiny model and a CPU that pretends to capture: every strategy, closed forms, failures, sums."""
 
 import gc
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 
 from cgtop.core.commands import Cancel, RunPhase, RunSweep
-from cgtop.core.engine import sweep_batches, sweep_rows
+from cgtop.core.engine import sweep_batches, sweep_rig, sweep_rows
 from cgtop.core.engine.graphs import CapturedStep
+from cgtop.core.engine.ledger import Ledger
+from cgtop.core.engine.prompts import Prompt, prefill
 from cgtop.core.engine.strategies import STRATEGIES
 from cgtop.core.engine.sweep_attempts import Wanted, knob
-from cgtop.core.engine.sweep_rows import Rig
+from cgtop.core.engine.sweep_rig import Rig
 from cgtop.core.events import Error, PhaseEnd, Status, SweepBegin, SweepRow, Tokens
 from cgtop.core.settings import RunSettings
 from cgtop.core.state import RunState, fold
@@ -255,6 +258,45 @@ def test_a_transient_peak_is_told_beside_what_is_retained() -> None:
     sweeping.device.pool_growth, sweeping.device.retained, sweeping.device.transient = [0], 24, 900
     (row,) = sweeping.sweep(RunSweep(sweep="batches", values=(1,), strategies=("own",)))
     assert (row.allocated_bytes, row.total_bytes, row.peak_bytes) == (24, 24, 900)
+
+
+@pytest.mark.parametrize("cleared", [False, True], ids=["kept", "cleared with the graphs"])
+def test_the_streams_workspace_counts_once_a_strategy_and_in_every_length(
+    monkeypatch: pytest.MonkeyPatch, cleared: bool
+) -> None:
+    """Whether dropping graphs frees it depends on torch: the rows must be the same."""
+    order: list[str] = []
+    sweeping = Sweeping(QUICK)
+    device = sweeping.device
+    device.pool_growth = [0] * 6
+    standing_at: list[int] = []
+
+    def provoke(ledger: Ledger, stream: object, dtype: object, where: str) -> int:
+        if "sweep" not in where:
+            return 0
+        order.append("provoked")
+        gone = cleared and standing_at and len(device.released) > standing_at[-1]
+        if standing_at and not gone:
+            return 0
+        standing_at.append(len(device.released))
+        device.take(0 if gone else 32)
+        return 32
+
+    def prefilled(*arguments: Any, **named: Any) -> Prompt:
+        order.append("prefilled")
+        return prefill(*arguments, **named)
+
+    monkeypatch.setattr(Ledger, "provoke_workspace", provoke)
+    monkeypatch.setattr(sweep_rig, "prefill", prefilled)
+    rows = sweeping.sweep(RunSweep(sweep="batches", values=(1, 2), strategies=("own", "shared-pool")))
+    assert order[:2] == ["provoked", "prefilled"]
+    assert [row.workspace_bytes for row in rows] == [32, 0, 32, 0]
+    if not cleared:
+        assert [row.total_bytes for row in rows] == [32, 32, 32, 32]
+    rows = sweeping.sweep(RunSweep(sweep="cache_lens", values=(16, 32)))[4:]
+    assert [row.workspace_bytes for row in rows] == [32, 32]
+    if not cleared:
+        assert [(row.allocated_bytes, row.total_bytes) for row in rows] == [(32, 32), (32, 32)]
 
 
 def test_what_a_platform_does_not_count_is_unknown_not_nothing() -> None:
