@@ -1,5 +1,7 @@
 """The screens of the app and how they are drawn: only what changed, in any theme."""
 
+import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -194,3 +196,23 @@ async def test_the_screen_draws_in_dark_light_and_ansi_themes() -> None:
             await pilot.pause()
             assert "RECORDED" in screen_text(pilot)
             assert app.main.query_one(MemoryBar).render()
+
+
+async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_most() -> None:
+    source = FakeRecorded(12.0)
+    async with running(source) as pilot:
+        await pilot.pause(0.3)
+        painted = pilot.app.screen._compositor.render_update
+        calls: list[float] = []
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls.append(time.monotonic())
+            return painted(*args, **kwargs)
+
+        pilot.app.screen._compositor.render_update = counted  # type: ignore[method-assign]
+        begun = time.monotonic()
+        while (elapsed := time.monotonic() - begun) < 1.5:
+            source.clock.now = elapsed
+            await asyncio.sleep(0.01)
+        assert len(calls) <= 10 * elapsed + 1
+        assert len(calls) >= 5

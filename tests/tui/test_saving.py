@@ -1,6 +1,5 @@
 """What `s` writes, where, and what it says where it cannot."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,10 @@ class FakeRecording(FakeLive):
         writer.close()
 
 
+def folders_in(parent: Path) -> int:
+    return len(list(parent.iterdir()))
+
+
 def only_folder(parent: Path) -> Path:
     (folder,) = parent.iterdir()
     return folder
@@ -59,7 +62,7 @@ async def test_every_save_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     async with running(FakeRecorded(12.0)) as pilot:
         await pilot.press("s", "s")
-    assert len(os.listdir(tmp_path)) == 2
+    assert folders_in(tmp_path) == 2
 
 
 async def test_a_folder_that_cannot_be_made_is_said_in_one_line(

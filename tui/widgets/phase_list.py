@@ -50,7 +50,9 @@ class PhaseList(LinesWidget[PhasesView]):
     def show(self, view: PhasesView) -> None:
         """As ever; the title names the counter where it is not the guide's."""
         requested = list_counter(view.phases) == "requested"
-        self.border_title = "Phases, Δ requested" if requested else self.BORDER_TITLE
+        title = "Phases, Δ requested" if requested else self.BORDER_TITLE
+        if title != self.border_title:
+            self.border_title = title
         super().show(view)
 
     def on_click(self, event: Click) -> None:
