@@ -13,7 +13,7 @@ from .sweep_costs import difference, read
 from .sweep_lengths import with_workspace
 from .sweep_rig import Rig
 from .sweep_rows import again, measure, tokens_at_most
-from .sweep_verify import agreement, tolerance
+from .sweep_verify import tolerance
 
 DEFAULT = (1, 2, 4, 8, 16)
 
@@ -60,11 +60,14 @@ def _strategy(rig: Rig, strategy: Strategy, batch_sizes: Sequence[int]) -> tuple
         rig.lab.emit(row)
         rig.tell_memory()
     notes = _replayed_again(rig, strategy, caches) if finished and all(row.status == "done" for row in rows) else []
+    if caches.attention != Caches.attention:
+        rig.forget_references(caches.attention)
     del caches
     rig.drop()
     left = difference(read(rig.device, ()).allocated, start.allocated)
     if left:
-        notes.append(f"{left / MIB:+,.1f} MiB stayed allocated after its graphs and caches were dropped")
+        what = ": the stream's workspace" if left == rig.workspace_bytes else ""
+        notes.append(f"{left / MIB:+,.1f} MiB allocated once its graphs and caches were dropped{what}")
     return finished, notes
 
 
@@ -96,9 +99,8 @@ def _replayed_again(rig: Rig, strategy: Strategy, caches: Caches) -> list[str]:
 
 
 def _agreements(rig: Rig) -> list[str]:
-    """Paged attention against the model's own, over all batch sizes that both were run at."""
-    paged, own = rig.references("paged"), rig.references(Caches.attention)
-    found = [agreement(paged[size], own[size]) for size in paged if size in own]
+    """Paged attention against the model's own, over all rows that could be compared."""
+    found = rig.agreements
     if not found:
         return []
     equal, tokens = sum(one.equal_tokens for one in found), sum(one.tokens for one in found)

@@ -20,7 +20,7 @@ from .prompts import Prompt, prefill
 from .steps import StaticDecode
 from .strategies import Caches
 from .sweep_costs import difference
-from .sweep_verify import Reference
+from .sweep_verify import Agreement, Reference
 
 KV = ("kv_static", "caches of a sweep")
 IO = ("graph_io", "inputs and logits of a sweep's graphs")
@@ -63,6 +63,8 @@ class Rig:
         self.served: list[Served] = []
         self.modules_bytes: int | None = None
         """What the driver loaded while rows were warmed up, in all."""
+        self.agreements: list[Agreement] = []
+        """Of attentions other than the model's own with that one, for each row that could be compared."""
         self._prompts: dict[int, Prompt] = {}
         self._references: dict[tuple[str, int, int], Reference] = {}
         lab.ledger.own(*KV, self._caches_held)
@@ -95,9 +97,10 @@ class Rig:
             self._references[key] = Reference(own.fed if own is not None and own.runs else None)
         return self._references[key]
 
-    def references(self, attention: str) -> dict[int, Reference]:
-        """Those of an attention that have been run, by batch size."""
-        return {key[1]: found for key, found in self._references.items() if key[0] == attention and found.runs}
+    def forget_references(self, attention: str) -> None:
+        """Drop the logits of an attention that no later row has: gigabytes on the host, for large batches."""
+        for key in [key for key in self._references if key[0] == attention]:
+            del self._references[key]
 
     def provoke_workspace(self) -> int:
         """Have the stream's workspace allocated, if it is not there; returns what that took."""
