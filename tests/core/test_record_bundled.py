@@ -1,0 +1,50 @@
+"""The recorder of the bundled run loses nothing, and the recording that is shipped has everything."""
+
+from cgtop.core.events import Decode, Demonstration, DynamicCapture, Memory, PhaseEnd, Segments, Verification
+from cgtop.core.phases import PHASE_IDS
+from cgtop.core.record_bundled import _ended, _Run
+from cgtop.core.recording import open_recording
+from cgtop.core.sources import bundled_recording
+from tests.sample import sample_run
+
+
+class Batches:
+    """A client whose events come in one batch."""
+
+    def __init__(self) -> None:
+        self.batches = [sample_run(), []]
+
+    def drain(self) -> list[object]:
+        return self.batches.pop(0) if self.batches else []  # type: ignore[return-value]
+
+
+def test_what_comes_in_one_batch_behind_a_wanted_event_is_kept() -> None:
+    kept: list[object] = []
+    run = _Run(Batches(), kept.append)  # type: ignore[arg-type]
+    assert run.until(_ended("load"))
+    assert kept == list(sample_run())
+
+
+def test_the_bundled_recording_is_a_whole_run() -> None:
+    path = bundled_recording()
+    assert path is not None
+    events = open_recording(path).events
+    boundaries = [event.phase for event in events if isinstance(event, Memory) and not event.live]
+    assert boundaries == list(PHASE_IDS)
+    assert [event.phase for event in events if isinstance(event, PhaseEnd)] == list(PHASE_IDS)
+    assert {event.phase for event in events if isinstance(event, Segments)} >= set(PHASE_IDS[1:])
+    assert [event.stage for event in events if isinstance(event, Demonstration)] == ["broken", "mended"]
+    assert [event.captured for event in events if isinstance(event, DynamicCapture)] == [True]
+    assert {event.mode for event in events if isinstance(event, Decode)} == {"eager", "dynamic", "graph"}
+    assert [event.verdict for event in events if isinstance(event, Verification)] != ["mismatch"]
+    for memory in (event for event in events if isinstance(event, Memory)):
+        assert sum(memory.buckets.values()) == memory.total_bytes
+
+
+def test_nothing_in_the_bundled_recording_is_unexplained() -> None:
+    path = bundled_recording()
+    assert path is not None
+    for end in (event for event in open_recording(path).events if isinstance(event, PhaseEnd)):
+        for counter in ("requested", "allocated"):
+            items = end.explained[counter]  # type: ignore[index]
+            assert "unexplained" not in {item.name for item in items}, end.phase
