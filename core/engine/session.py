@@ -53,11 +53,12 @@ class Session:
         self._opening = opening
         self._device = opening.device
         self._commands = commands
-        self._emit = emit
+        self._sink = emit
+        self._ends: dict[PhaseId, PhaseEnd] = {}
         self._ledger = Ledger(opening.device, opening.read_processes)
-        self._meter = Meter(opening.device, self._ledger, emit)
-        self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, emit)
-        self.decoding = Decoding(self.settings, opening.device, self.workflow, self._meter, emit)
+        self._meter = Meter(opening.device, self._ledger, self._emit)
+        self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, self._emit)
+        self.decoding = Decoding(self.settings, opening.device, self.workflow, self._meter, self._emit)
         self._next = 0
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
@@ -127,6 +128,11 @@ class Session:
                 self._over = True
             case _:
                 self._experiment(command)
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, PhaseEnd):
+            self._ends[event.phase] = event
+        self._sink(event)
 
     def _exit_code(self) -> int:
         if self._error_code:
@@ -314,6 +320,8 @@ class Session:
             cancelled=self._is_cancelled,
             run_phases=self._run_up_to,
             telemetry=self._opening.telemetry,
+            phase_ends=lambda: self._ends,
+            verification=lambda: self._verification,
         )
 
     def _is_cancelled(self) -> bool:

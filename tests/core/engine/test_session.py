@@ -308,3 +308,11 @@ def test_what_was_asked_for_and_needs_a_capture_is_said_to_be_left_out_on_a_cpu(
     driven.run(RunAll(release=True), quit_after=False)
     reason = next(end.reason for end in driven.of(PhaseEnd) if end.phase == "capture")
     assert "no memory snapshot" in reason and "no replay to corrupt" in reason
+
+
+def test_an_experiment_is_given_what_the_phases_told_and_the_verdict() -> None:
+    driven = Driven(pretend=True)
+    driven.run(*[RunPhase() for _ in range(7)])
+    lab = driven.session._lab()
+    assert list(lab.phase_ends()) == list(PHASE_IDS[:7])
+    assert lab.verification() == last(driven.of(Verification))
