@@ -103,6 +103,8 @@ class BaseApp(App[None]):
             self.main.show_clock()
             return
         refused = state.status if state.status is not self.state.status else None
+        if state.hello is not None and self.state.hello is None:
+            self.main.end_notice()
         self.state, self._playback = state, playback
         self.show_now()
         if refused is not None and refused.refused:

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from cgtop.core.commands import RunPhase
-from cgtop.core.events import Error, Log, PhaseBegin
+from cgtop.core.events import Error, Log, PhaseBegin, Progress, Status
+from cgtop.core.settings import SettingsError
 from cgtop.core.state import fold
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.keys import ALL_BINDINGS, TAB_BINDINGS
 from cgtop.tui.screens.modal import LogScreen, TextScreen
+from cgtop.tui.themes import THEMES, theme_named
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
 from tests.sample import hello
@@ -134,6 +136,36 @@ async def test_the_clock_of_a_live_phase_goes_on_while_nothing_is_heard() -> Non
         app_of(pilot).tick()
         await pilot.pause()
         assert "▶ load running 7 s" in " ".join(screen_text(pilot).split())
+
+
+async def test_t_goes_through_the_themes_and_each_can_be_named() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        seen = {pilot.app.theme}
+        for _ in THEMES:
+            await pilot.press("T")
+            seen.add(pilot.app.theme)
+            assert notice(pilot) == f"theme {pilot.app.theme}"
+        assert seen == {theme_named(name) for name in THEMES}
+        assert seen <= set(pilot.app.available_themes)
+    with pytest.raises(SettingsError, match="dark, light, ansi, ansi-light"):
+        theme_named("blue")
+
+
+async def test_what_goes_on_between_two_phases_is_said() -> None:
+    verifying = fold(until("capture"), Status(t=30.0, state="running", phase="capture"))
+    unverified = msgspec.structs.replace(verifying, verification=None)
+    async with running(FakeLive(unverified)) as pilot:
+        assert "verifying the graph: replays against eager steps" in screen_text(pilot)
+
+
+async def test_a_phase_that_tells_how_far_it_is_has_a_bar() -> None:
+    loading = folded(
+        [hello(), PhaseBegin(t=1.0, phase="load"), Progress(t=2.0, phase="load", done=1, total=2, what="weights")]
+    )
+    async with running(FakeLive(loading)) as pilot:
+        row = next(line for line in screen_text(pilot).splitlines() if "running 50 %" in line)
+        assert row.count("━") == 12
+        assert "weights" in row
 
 
 async def test_the_refresh_rate_has_ends_and_says_where_it_is() -> None:

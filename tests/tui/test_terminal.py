@@ -84,6 +84,38 @@ def test_a_small_terminal_is_driven_as_well() -> None:
         assert terminal.ended() == 0
 
 
+def test_q_does_not_wait_for_a_step_that_hangs() -> None:
+    with Terminal.live("sessions:hangs") as terminal:
+        terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
+        (worker,) = terminal.children()
+        terminal.send("q")
+        assert terminal.ended(3.0) == 0
+        assert terminal.modes_are_back
+        assert wait_until(lambda: not is_running(worker))
+
+
+def test_what_native_code_prints_is_in_the_log_and_nowhere_else() -> None:
+    with Terminal.live("sessions:prints") as terminal:
+        shown = terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
+        terminal.send("l")
+        terminal.wait_for("xxxxxxxx")
+        terminal.send("\x1b[H")
+        terminal.wait_for("native red out", "native err", "c out")
+        terminal.send("l")
+        terminal.until(lambda: "native" not in terminal.text, 5.0, "the log is still there")
+        assert "native" not in shown
+        terminal.send("q")
+        assert terminal.ended() == 0
+
+
+def test_q_in_the_middle_of_a_burst_leaves_at_once() -> None:
+    with Terminal.live("sessions:endless") as terminal:
+        terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
+        terminal.send("q")
+        assert terminal.ended(3.0) == 0
+        assert terminal.modes_are_back
+
+
 def test_the_real_engine_on_the_cpu_decodes_on_the_screen() -> None:
     command = (sys.executable, "-m", "cgtop.tui.cli", "--device", "cpu", "--model", "tiny", "--verify-steps", "0")
     with Terminal(*command, "--tokens", "8", "--max-cache-len", "64") as terminal:

@@ -169,9 +169,10 @@ class MainScreen(Screen[None]):
         self._show_notice()
         if self._notice_timer is not None:
             self._notice_timer.stop()
-        self._notice_timer = self.set_timer(seconds, self._end_notice)
+        self._notice_timer = self.set_timer(seconds, self.end_notice)
 
-    def _end_notice(self) -> None:
+    def end_notice(self) -> None:
+        """Show the status again."""
         self._notice = NoticeView()
         self._show_notice()
 

@@ -7,6 +7,7 @@ from ...core.events import Error, Status
 from ...core.phases import PHASE_BY_ID
 from ...core.state import RunState
 from ..format import clean, size
+from ..refusals import measuring
 from .lines import LinesWidget, spread
 
 
@@ -63,7 +64,7 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
         if row.progress is not None and row.progress.what:
             text += f": {clean(row.progress.what)}"
     elif status is not None:
-        text = {"idle": "waiting", "running": "working"}.get(status.state, status.state)
+        text = {"idle": "waiting", "running": _work(state)}.get(status.state, status.state)
     else:
         return "waiting for the first event" if recorded else "starting"
     upcoming = state.next_phase
@@ -72,6 +73,13 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
     elif upcoming is not None and not recorded:
         text += f" · next: {PHASE_BY_ID[upcoming.id].title} (n)"
     return text + _taint(status)
+
+
+def _work(state: RunState) -> str:
+    """What goes on while no phase runs."""
+    if state.phase("capture").status == "done" and state.verification is None and not state.decode_by_mode:
+        return "verifying the graph: replays against eager steps"
+    return "measuring (m in its view stops it)" if measuring(state) else "working"
 
 
 def _taint(status: Status | None) -> str:

@@ -8,7 +8,7 @@ from textual.content import Content
 from ...core.events import CounterName, PhaseEnd
 from ...core.phases import PHASE_BY_ID
 from ...core.state import PhaseState
-from ..format import count, delta_mib, duration, mib
+from ..format import clean, count, delta_mib, duration, mib
 from .lines import LinesWidget
 from .phase_list import GLYPHS, STYLES, PhasesView, counter_delta, row_figure, shown_row
 
@@ -38,6 +38,7 @@ COLUMNS: tuple[Column, ...] = (
 )
 NAME_WIDTH = 14
 GAP = 1
+PROGRESS_CELLS = 24
 
 
 class PhaseTable(LinesWidget[PhasesView]):
@@ -83,6 +84,20 @@ def visible_rows(view: PhasesView, room: int) -> tuple[PhaseState, ...]:
     return view.phases[max(0, last - room) : last]
 
 
+def _progress(row: PhaseState) -> Content:
+    """A bar where it is known how much there is to do, and what is being done."""
+    progress = row.progress
+    if progress is None:
+        return Content("")
+    what = f"  {clean(progress.what)}" if progress.what else ""
+    if not progress.total:
+        return Content.styled(what, "$muted")
+    done = min(PROGRESS_CELLS, PROGRESS_CELLS * progress.done // progress.total)
+    return Content.assemble(
+        "  ", ("━" * done, "$text-accent"), ("─" * (PROGRESS_CELLS - done), "$muted"), (what, "$muted")
+    )
+
+
 def _table_row(row: PhaseState, columns: tuple[Column, ...], t: float | None, *, current: bool) -> Content:
     short = PHASE_BY_ID[row.id].short
     name = (f"{GLYPHS[row.status]} {short}".ljust(NAME_WIDTH), STYLES[row.status])
@@ -90,7 +105,7 @@ def _table_row(row: PhaseState, columns: tuple[Column, ...], t: float | None, *,
     if end is None or row.status in ("unavailable", "failed"):
         note = end.reason if end is not None and end.reason else row_figure(row, t) if row.status != "pending" else ""
         if row.status == "running":
-            note = f"running {note}" + (f"  {row.progress.what}" if row.progress and row.progress.what else "")
+            return Content.assemble(name, (f" running {note}", STYLES[row.status]), _progress(row))
         return Content.assemble(name, (f" {note}", STYLES[row.status]))
     cells = [" " * GAP + column.cell(end).rjust(column.width) for column in columns]
     body: list[tuple[str, str]] = []
