@@ -5,7 +5,6 @@ draws them, in a real pseudo-terminal of 120×36, in the other nothing does. The
 """
 
 import argparse
-import asyncio
 import os
 import pty
 import sys
@@ -15,16 +14,17 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from textual.timer import Timer
 
 from cgtop.core.commands import RunAll, SetMode
 from cgtop.core.settings import RunSettings
 from cgtop.core.sources import LiveSource
 from cgtop.core.state import RunState
-from cgtop.core.statistics import paired
+from cgtop.core.statistics import Interval, paired
 from cgtop.tui.app import CgtopApp
 
 SIZE = (36, 120)
-SETTLE_S = 1.0
+SETTLE_S = 0.3
 """After an arm begins, before it is measured."""
 
 
@@ -32,9 +32,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="qwen3-4b")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
     parser.add_argument("--least", type=int, default=8, help="pairs")
-    parser.add_argument("--most", type=int, default=60, help="pairs")
+    parser.add_argument("--most", type=int, default=200, help="pairs")
     options = parser.parse_args()
     out, written = _use_pseudo_terminal()
     settings = RunSettings(model=options.model, device=options.device, mode="eager", verify_steps=0, tokens=16)
@@ -46,22 +46,12 @@ def main() -> int:
         source.send(SetMode(mode="eager"))
         _until(source, lambda state: state.decode is not None and state.decode.mode == "eager", 60)
         state = source.poll()
-        begun = len(written)
-        drawn_s = [0.0]
-
-        def drawn() -> float:
-            start = time.monotonic()
-            rate = asyncio.run(_with_screen(source, options.seconds))
-            drawn_s[0] += time.monotonic() - start
-            return rate
-
-        ratio, screen, headless = paired(
-            drawn, lambda: _without(source, options.seconds), least=options.least, most=options.most, half_width=0.01
-        )
-        terminal_bytes = sum(written[begun:])
+        bench = _Bench(source, options.seconds)
+        bench.run(least=options.least, most=options.most)
     finally:
         source.close()
-    assert state.hello is not None
+    ratio = bench.ratio
+    assert state.hello is not None and ratio is not None
     result = {
         "what": "eager decode with the live screen / headless, same worker",
         "device": state.hello.device.name,
@@ -70,37 +60,61 @@ def main() -> int:
         "terminal": f"{SIZE[1]}x{SIZE[0]}",
         "seconds_each": options.seconds,
         "ratio": ratio._asdict(),
-        "screen_tok_s": sorted(screen),
-        "headless_tok_s": sorted(headless),
-        "terminal_bytes_s": terminal_bytes / drawn_s[0],
+        "screen_tok_s": sorted(bench.screen),
+        "headless_tok_s": sorted(bench.headless),
+        "terminal_bytes_s": sum(written) / (len(bench.screen) * (options.seconds + SETTLE_S)),
     }
     os.write(out, msgspec.json.encode(result) + b"\n")
     sys.stderr.write(f"with screen / headless: {ratio}\n")
     return 0
 
 
-async def _with_screen(source: LiveSource, seconds: float) -> float:
-    app = CgtopApp(source)
-    rates: list[float] = []
+class _Bench:
+    """The app runs all the time; a thread measures, and has it draw or not. Where it does not, the thread polls."""
 
-    async def measure() -> None:
-        await asyncio.sleep(SETTLE_S)
-        first = source.poll()
-        await asyncio.sleep(seconds)
-        rates.append(_rate(first, source.poll()))
-        app.exit()
+    def __init__(self, source: LiveSource, seconds: float) -> None:
+        self._source = source
+        self._seconds = seconds
+        self._app = CgtopApp(source)
+        self.ratio: Interval | None = None
+        self.screen: list[float] = []
+        self.headless: list[float] = []
 
-    task = asyncio.ensure_future(measure())
-    await app.run_async()
-    await task
-    return rates[0]
+    def run(self, *, least: int, most: int) -> None:
+        """Measure until the interval of the ratio is within ±1 %, or `most` pairs are made."""
+        thread = threading.Thread(target=self._measure, args=(least, most), daemon=True)
+        thread.start()
+        self._app.run()
+        thread.join()
 
+    def _measure(self, least: int, most: int) -> None:
+        try:
+            time.sleep(SETTLE_S)
+            self.ratio, self.screen, self.headless = paired(
+                self._with_screen, self._without, least=least, most=most, half_width=0.01
+            )
+        finally:
+            self._app.call_from_thread(self._app.exit)
 
-def _without(source: LiveSource, seconds: float) -> float:
-    _poll_for(source, SETTLE_S)
-    first = source.poll()
-    _poll_for(source, seconds)
-    return _rate(first, source.poll())
+    def _with_screen(self) -> float:
+        self._app.call_from_thread(self._timer.resume)
+        time.sleep(SETTLE_S)
+        first = self._app.state
+        time.sleep(self._seconds)
+        return _rate(first, self._app.state)
+
+    def _without(self) -> float:
+        self._app.call_from_thread(self._timer.pause)
+        _poll_for(self._source, SETTLE_S)
+        first = self._source.poll()
+        _poll_for(self._source, self._seconds)
+        return _rate(first, self._source.poll())
+
+    @property
+    def _timer(self) -> Timer:
+        timer = self._app._timer
+        assert timer is not None
+        return timer
 
 
 def _rate(first: RunState, last: RunState) -> float:
