@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from cgtop.core.playback import Player
 from cgtop.core.recording import Recording, open_recording
 from cgtop.core.sources import RecordedSource, bundled_recording
+from cgtop.core.state import RunState
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.themes import theme_named
 
@@ -29,27 +31,36 @@ class Shot(msgspec.Struct, frozen=True):
 SHOTS: tuple[Shot, ...] = (
     Shot("phases", "graph"),
     Shot("capture-opened", "capture", keys=("enter",)),
-    Shot("caches", "graph", keys=("2",)),
+    Shot("caches", "attempted", (120, 30), keys=("2",)),
     Shot("memory-map", "graph", keys=("3",)),
-    Shot("addresses", "graph", keys=("4",)),
+    Shot("addresses", "broken", (120, 30), keys=("4",)),
     Shot("narrow", "graph", size=(80, 24)),
     Shot("light", "graph", theme="light"),
-    Shot("help", "graph", keys=("question_mark",)),
 )
 
 
 def moments(recording: Recording) -> dict[str, float]:
-    """Places in seconds: `capture` when it has ended, `graph` when every mode was seen and replay goes on."""
+    """Places in seconds, by name; where a recording has no such place, that of `graph`.
+
+    `capture`: it has ended. `graph`: replay goes on after every mode was seen. `attempted`: a capture on the
+    DynamicCache was attempted. `broken`: the input is rebound.
+    """
+    reached: dict[str, Callable[[RunState], bool]] = {
+        "capture": lambda state: "capture" in state.boundary_memory,
+        "graph": _replays_after_all_modes,
+        "attempted": lambda state: state.dynamic_capture is not None,
+        "broken": lambda state: state.demonstration is not None and state.demonstration.stage == "broken",
+    }
     found: dict[str, float] = {}
     for index, t in enumerate(recording.times, start=1):
         state = recording.state_after(index)
-        if "capture" not in found and state.phase("capture").status == "done":
-            found["capture"] = t
-        decode = state.decode
-        if decode is not None and decode.mode == "graph" and len(state.decode_by_mode) == 3 and decode.tokens > 200:
-            found["graph"] = t
-            break
-    return found
+        found |= {name: t for name, is_there in reached.items() if name not in found and is_there(state)}
+    return {name: found.get(name, found["graph"]) for name in reached}
+
+
+def _replays_after_all_modes(state: RunState) -> bool:
+    decode = state.decode
+    return decode is not None and decode.mode == "graph" and len(state.decode_by_mode) == 3 and decode.tokens > 200
 
 
 async def drawn(shot: Shot, recording: Recording, places: dict[str, float]) -> str:

@@ -165,11 +165,12 @@ class MainScreen(Screen[None]):
 
     def show_notice(self, text: str, seconds: float, *, bad: bool) -> None:
         """Say something in the status line for some seconds."""
-        self._notice = NoticeView(notice=text, bad=bad)
+        notice = self._notice = NoticeView(notice=text, bad=bad)
         self._show_notice()
         if self._notice_timer is not None:
             self._notice_timer.stop()
-        self._notice_timer = self.set_timer(seconds, self.end_notice)
+        # A timer that was stopped too late must not end the notice after its own.
+        self._notice_timer = self.set_timer(seconds, lambda: self.end_notice() if self._notice is notice else None)
 
     def end_notice(self) -> None:
         """Show the status again."""

@@ -75,13 +75,11 @@ def phase_lines(view: ExplanationView) -> list[Content]:
     """A phase opened: its explanation, then every counter with what its Δ is made of."""
     phase, end = PHASE_BY_ID[view.row.id], view.row.end
     lines = [Content(lesson(view))]
-    guide, ours = guide_line(phase), against_guide(view)
+    guide = " ".join(text for text in (guide_line(phase), against_guide(view)) if text)
     if view.row.status in ("unavailable", "failed"):
         lines.insert(0, Content.styled(this_run(view), "bold $text-error"))
     if guide:
         lines.append(Content.assemble(("Guide: ", "bold $text-secondary"), guide))
-    if ours:
-        lines.append(Content.assemble(("This run: ", "bold $text-accent"), ours))
     if end is None:
         return lines
     lines.append(Content(""))

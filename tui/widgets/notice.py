@@ -64,7 +64,7 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
         if row.progress is not None and row.progress.what:
             text += f": {clean(row.progress.what)}"
     elif status is not None:
-        text = {"idle": "waiting", "running": _work(state)}.get(status.state, status.state)
+        text = {"idle": "waiting", "running": _work(state, recorded=recorded)}.get(status.state, status.state)
     else:
         return "waiting for the first event" if recorded else "starting"
     upcoming = state.next_phase
@@ -75,11 +75,15 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
     return text + _taint(status)
 
 
-def _work(state: RunState) -> str:
+def _work(state: RunState, *, recorded: bool) -> str:
     """What goes on while no phase runs."""
     if state.phase("capture").status == "done" and state.verification is None and not state.decode_by_mode:
         return "verifying the graph: replays against eager steps"
-    return "measuring (m in its view stops it)" if measuring(state) else "working"
+    if not measuring(state):
+        return "working"
+    sweeping = any(sweep.begin is not None and sweep.end is None for sweep in state.sweeps.values())
+    comparing = state.comparison is not None and not state.comparison.final
+    return "measuring · m in its view stops it" if (sweeping or comparing) and not recorded else "measuring"
 
 
 def _taint(status: Status | None) -> str:
