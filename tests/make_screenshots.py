@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from textual.pilot import Pilot
 
 from cgtop.core.playback import Player
 from cgtop.core.recording import Recording, open_recording
@@ -71,8 +72,19 @@ async def drawn(shot: Shot, recording: Recording, places: dict[str, float]) -> s
     async with app.run_test(size=shot.size) as pilot:
         await pilot.pause()
         await pilot.press(*shot.keys)
-        await pilot.pause()
-        return app.export_screenshot(title="cgtop")
+        return await settled(app, pilot, shot.size)
+
+
+async def settled(app: CgtopApp, pilot: Pilot[None], size: tuple[int, int]) -> str:
+    """The picture as SVG, once the screen has this size and looks the same twice."""
+    before = ""
+    for _ in range(200):
+        await pilot.pause(0.01)
+        picture = app.export_screenshot(title="cgtop")
+        if picture == before and app.screen.size == size:
+            return picture
+        before = picture
+    raise TimeoutError(f"the screen does not come to rest at {size}")
 
 
 async def main() -> int:

@@ -15,7 +15,7 @@ from cgtop.core.recording import Recording, open_recording
 from cgtop.core.sources import RecordedSource, bundled_recording
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.themes import theme_named
-from tests.make_screenshots import moments
+from tests.make_screenshots import moments, settled
 
 SIZES = [(60, 20), (80, 24), (120, 36)]
 MOMENTS = {"caches": "attempted", "addresses": "broken"}
@@ -62,5 +62,5 @@ async def test_every_view_looks_as_it_did(
                 source.player.seek(places[MOMENTS.get(view, "graph")])
                 app.main.show_view(view)
                 app.tick()
-                await pilot.pause()
-                assert app.export_screenshot(title="cgtop") == pictures(name=f"{view}-{width}x{height}")
+                picture = await settled(app, pilot, (width, height))
+                assert picture == pictures(name=f"{view}-{width}x{height}")
