@@ -21,6 +21,7 @@ SIZES = [
     (80, 24), (90, 28), (100, 30), (103, 35), (104, 36), (120, 36), (140, 46), (160, 50), (200, 60), (300, 10),
     (300, 80),
 ]  # fmt: skip
+NAMED_SIZES = [(40, 12), (60, 20), (80, 24), (100, 30), (120, 36), (160, 50), (200, 60)]
 DECODING = until("replay", decoding=True)
 FAILED = fold(DECODING, Error(t=99.0, kind="out_of_memory", headline="no room", hint="less"))
 
@@ -63,9 +64,10 @@ async def test_no_panel_overlaps_or_is_cut_at_any_size(source: Source, every: in
 async def test_no_view_overlaps_or_is_cut_at_any_size(source: Source) -> None:
     app = CgtopApp(source)
     async with app.run_test(size=(120, 36)) as pilot:
-        for index, size in enumerate(SIZES[index] for index in range(0, len(SIZES), 2)):
+        others = list(panes())[1:]
+        for index, size in enumerate([*NAMED_SIZES, *SIZES[::3]]):
             await pilot.resize_terminal(*size)
-            for view in list(panes())[1 + index % 2 :: 2]:
+            for view in others if size in NAMED_SIZES else others[index % 3 :: 3]:
                 app.main.show_view(view)
                 await pilot.pause()
                 assert_sound(app.screen, size)
