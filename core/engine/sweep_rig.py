@@ -124,9 +124,8 @@ class Rig:
     def drop(self) -> None:
         """Drop all graphs together, once none of them can be running, and their caches."""
         self.device.synchronize()
-        for served in self.served:
-            served.captured.release()
-        self.served.clear()
+        while self.served:  # no name may hold one of them while garbage is collected
+            self.served.pop().captured.release()
         self.tidy()
 
     def close(self) -> None:
