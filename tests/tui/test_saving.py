@@ -47,7 +47,7 @@ async def test_screen_report_and_recording_go_into_a_folder_that_is_named(
     async with running(source) as pilot:
         await pilot.press("s")
         folder = only_folder(tmp_path)
-        assert notice(pilot) == f"saved screen.svg, report.md, recording.jsonl.gz in {folder.name}/"
+        assert notice(pilot) == f"saved in {folder.name}/: screen.svg, report.md, recording.jsonl.gz"
     assert "<svg" in (folder / "screen.svg").read_text()
     report = (folder / "report.md").read_text()
     assert report.startswith("# cgtop")

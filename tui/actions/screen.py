@@ -82,7 +82,7 @@ class ScreenActions(BaseApp):
         except OSError as error:
             self.notice(f"not saved: {error.strerror or error}", bad=True)
         else:
-            self.notice(f"saved {', '.join(names)} in {folder.name}/")
+            self.notice(f"saved in {folder.name}/: {', '.join(names)}")
 
     def action_theme(self) -> None:
         """Dark, light, or the terminal's own colours."""
