@@ -37,7 +37,7 @@ def telling_states(events: Iterable[Event]) -> tuple[RunState, ...]:
 
 
 def bundled_runs() -> list[RecordedRun]:
-    """Every bundled recording that can be read, the newest first."""
+    """Every bundled recording that can be read: runs that came to the replay first, then by date, the newest first."""
     runs = []
     for entry in importlib.resources.files(recordings).iterdir():
         if entry.name.endswith(".jsonl.gz"):
@@ -46,4 +46,9 @@ def bundled_runs() -> list[RecordedRun]:
             except RecordingError:
                 continue
             runs.append(RecordedRun(entry.name, telling_states(recording.events)))
-    return sorted(runs, key=lambda run: (run.state.hello.started_at if run.state.hello else "", run.name), reverse=True)
+    return sorted(runs, key=_rank, reverse=True)
+
+
+def _rank(run: RecordedRun) -> tuple[bool, str, str]:
+    state = run.state
+    return state.phase("replay").end is not None, state.hello.started_at if state.hello else "", run.name

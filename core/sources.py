@@ -20,6 +20,8 @@ from .recorder import RecordingError, RecordingWriter
 from .settings import RunSettings
 from .state import RunState, fold
 
+EXPERIMENTS = ("-scaling", "-batches", "-bench", "-check", "-claims")
+"""How the names of bundled recordings end that are no run of all phases."""
 RESTART_WAIT_S = 10.0
 """A new worker is started after this even if the old one is not gone."""
 
@@ -213,11 +215,14 @@ class RecordedSource:
 
 
 def bundled_recording() -> Path | None:
-    """The newest recording that comes with cgtop, by the date inside it; null where there is none."""
+    """The newest run of all phases that comes with cgtop, by the date inside it; null where there is none.
+
+    Recordings of experiments lie beside it under the same name with the experiment's added: `…-batches.jsonl.gz`.
+    """
     found = [
         Path(str(entry))
         for entry in importlib.resources.files(recordings).iterdir()
-        if entry.name.endswith(".jsonl.gz")
+        if entry.name.endswith(".jsonl.gz") and not entry.name.removesuffix(".jsonl.gz").endswith(EXPERIMENTS)
     ]
     return max(found, key=lambda path: (_started_at(path), path.name), default=None)
 

@@ -1,10 +1,13 @@
 """The recorder of the bundled run loses nothing, and the recording that is shipped has everything."""
 
+from importlib.resources import files
+
+from cgtop.core import recordings
 from cgtop.core.events import Decode, Demonstration, DynamicCapture, Memory, PhaseEnd, Segments, Verification
 from cgtop.core.phases import PHASE_IDS
 from cgtop.core.record_bundled import _ended, _Run
 from cgtop.core.recording import open_recording
-from cgtop.core.sources import bundled_recording
+from cgtop.core.sources import EXPERIMENTS, bundled_recording
 from tests.sample import sample_run
 
 
@@ -48,3 +51,12 @@ def test_nothing_in_the_bundled_recording_is_unexplained() -> None:
         for counter in ("requested", "allocated"):
             items = end.explained[counter]  # type: ignore[index]
             assert "unexplained" not in {item.name for item in items}, end.phase
+
+
+def test_a_bundled_experiment_is_not_taken_for_the_run_of_all_phases() -> None:
+    folder = files(recordings)
+    names = {entry.name for entry in folder.iterdir() if entry.name.endswith(".jsonl.gz")}
+    path = bundled_recording()
+    assert path is not None and path.name in names
+    experiments = {name for name in names if name.removesuffix(".jsonl.gz").endswith(EXPERIMENTS)}
+    assert experiments and path.name not in experiments
