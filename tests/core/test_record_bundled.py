@@ -49,7 +49,7 @@ def test_nothing_in_the_bundled_recording_is_unexplained() -> None:
     assert path is not None
     for end in (event for event in open_recording(path).events if isinstance(event, PhaseEnd)):
         for counter in ("requested", "allocated"):
-            items = end.explained[counter]  # type: ignore[index]
+            items = end.explained[counter]
             assert "unexplained" not in {item.name for item in items}, end.phase
 
 
