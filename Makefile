@@ -11,7 +11,7 @@ endif
 SET_UP := @$(PYTHON) scripts/environment.py
 HAS_GPU := { [ -e /dev/nvidia0 ] || nvidia-smi -L >/dev/null 2>&1; }
 
-.PHONY: help run test test-gpu test-oldest pytest lint type record screenshots clean python
+.PHONY: help run test test-gpu test-oldest pytest lint type record bench screenshots clean python
 .DEFAULT_GOAL := help
 
 help: ## Show these targets
@@ -58,6 +58,13 @@ record: python ## Record the bundled recording anew (needs an NVIDIA GPU)
 	@$(HAS_GPU) || { echo 'make record needs an NVIDIA GPU: none found' >&2; exit 1; }
 	$(SET_UP) $(VENV) live
 	$(BIN)/python -m cgtop.core.record_bundled $(ARGS)
+
+bench: python ## What the instrument costs: first screen, engine against a bare replay loop, screen against headless (GPU)
+	@$(HAS_GPU) || { echo 'make bench needs an NVIDIA GPU: none found' >&2; exit 1; }
+	$(SET_UP) $(VENV) test
+	$(BIN)/python -m tests.benchmarks.start
+	$(BIN)/python -m tests.benchmarks.engine
+	$(BIN)/python -m tests.benchmarks.screen
 
 screenshots: python ## Draw screenshots/*.svg from the bundled recording
 	$(SET_UP) $(VENV) test

@@ -14,7 +14,7 @@ import msgspec
 from . import recordings
 from .client import EngineClient
 from .commands import Command, Pause, Resume, RunAll, RunPhase
-from .events import Event, Log, Status
+from .events import DeviceInfo, Event, Log, Status
 from .playback import Player
 from .recorder import RecordingError, RecordingWriter
 from .settings import RunSettings
@@ -57,9 +57,12 @@ class LiveSource:
         *,
         python: str = sys.executable,
         session: str | None = None,
+        expected_device: Callable[[RunSettings], DeviceInfo | None] = lambda settings: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`expected_device` tells what is known of a device before a worker is there to say it."""
         self.settings = settings
+        self._expected_device = expected_device
         self._record_to = record_to
         self._python = python
         self._session = session
@@ -67,7 +70,7 @@ class LiveSource:
         self.recording_error: str | None = None
         """Why nothing is recorded although it was asked for."""
         self._runs = 0
-        self._state = RunState()
+        self._state = RunState(expected_device=expected_device(settings))
         self._writer: RecordingWriter | None = None
         self._client: EngineClient | None = None
         self._give_up_at: float | None = None
@@ -130,7 +133,7 @@ class LiveSource:
             return
         self.settings = settings or self.settings
         self._finish_recording()
-        self._state = RunState()
+        self._state = RunState(expected_device=self._expected_device(self.settings))
         self._client.begin_close(0.2)
         self._give_up_at = self._clock() + RESTART_WAIT_S
 

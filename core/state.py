@@ -16,6 +16,7 @@ from .events import (
     Comparison,
     Decode,
     Demonstration,
+    DeviceInfo,
     DynamicCapture,
     End,
     Error,
@@ -82,6 +83,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known of a run at one moment."""
 
     t: float = 0.0
+    expected_device: DeviceInfo | None = None
+    """What a live surface found out of the device by itself, to be shown until `hello` says it."""
     hello: Hello | None = None
     phases: tuple[PhaseState, ...] = tuple(PhaseState(id=phase) for phase in PHASE_IDS)
     memory: Memory | None = None

@@ -1,4 +1,4 @@
-"""`make screenshots`: draws screenshots/*.svg from the bundled recording; the same recording, the same pictures."""
+"""`make screenshots`: draws screenshots/*.svg from the bundled recordings; the same recordings, the same pictures."""
 
 import asyncio
 import os
@@ -20,13 +20,17 @@ FOLDER = Path(__file__).parents[1] / "screenshots"
 
 
 class Shot(msgspec.Struct, frozen=True):
-    """A picture: where in the recording, at which size, after which keys. `at` is a moment of `moments`."""
+    """A picture: where in the recording, at which size, after which keys. `at` is a moment of `moments`, or `end`.
+
+    `experiment`: of the recording of this experiment, not of the run of all phases.
+    """
 
     name: str
     at: str
     size: tuple[int, int] = (120, 36)
     keys: tuple[str, ...] = ()
     theme: str = "dark"
+    experiment: str | None = None
 
 
 SHOTS: tuple[Shot, ...] = (
@@ -35,6 +39,8 @@ SHOTS: tuple[Shot, ...] = (
     Shot("caches", "attempted", (120, 30), keys=("2",)),
     Shot("memory-map", "graph", keys=("3",)),
     Shot("addresses", "broken", (120, 30), keys=("4",)),
+    Shot("batches", "end", (120, 50), keys=("6",), experiment="batches"),
+    Shot("compare", "end", (120, 30), keys=("7",), experiment="bench"),
     Shot("narrow", "graph", size=(80, 24)),
     Shot("light", "graph", theme="light"),
 )
@@ -95,16 +101,22 @@ async def main() -> int:
         return 1
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM"):
         os.environ.pop(name, None)
-    recording = open_recording(path)
-    places = moments(recording)
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.svg"):
         old.unlink()
+    whole = open_recording(path)
     for shot in SHOTS:
+        recording = whole if shot.experiment is None else open_recording(recorded_experiment(path, shot.experiment))
+        places = {"end": recording.times[-1]} | (moments(recording) if shot.experiment is None else {})
         svg = await drawn(shot, recording, places)
         (FOLDER / f"{shot.name}.svg").write_text(svg, encoding="utf-8")
         sys.stdout.write(f"screenshots/{shot.name}.svg\n")
     return 0
+
+
+def recorded_experiment(run: Path, experiment: str) -> Path:
+    """The recording of an experiment that lies beside that of the run of all phases."""
+    return run.with_name(run.name.replace(".jsonl", f"-{experiment}.jsonl"))
 
 
 if __name__ == "__main__":

@@ -263,3 +263,13 @@ def test_a_hidden_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, value: str | No
 def test_without_nvml_there_is_no_gpu_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "shared_nvml", lambda: Nvml(None, "no NVIDIA driver is loaded", {}))
     assert gpu.nvidia_gpu() == gpu.Presence(False, "no NVIDIA driver is loaded")
+
+
+def test_what_a_device_will_be_is_known_before_a_worker_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "shared_nvml", lambda: open_nvml(FakeNvml(FakeCard("GPU-1")), {}))
+    found = gpu.expected_device(RunSettings())
+    assert found is not None and (found.name, found.capability) == ("NVIDIA Sample GPU", "9.0")
+    on_cpu = gpu.expected_device(RunSettings(device="cpu"))
+    assert on_cpu is not None and on_cpu.kind == "cpu" and on_cpu.name
+    monkeypatch.setattr(gpu, "shared_nvml", lambda: Nvml(None, "no NVIDIA driver is loaded", {}))
+    assert gpu.expected_device(RunSettings()) is None

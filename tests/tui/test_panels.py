@@ -9,6 +9,7 @@ from textual.content import Content
 from cgtop.core.events import (
     Counters,
     Decode,
+    DeviceInfo,
     End,
     Error,
     Item,
@@ -358,3 +359,10 @@ def test_keys_that_do_not_fit_give_way_but_help_and_quit_stay() -> None:
 def test_decode_without_any_speed_says_how_to_start() -> None:
     assert "e decodes eagerly" in text(render_decode(DecodeView(can_graph=False), 60, 4))
     assert Decode(mode="eager", tokens=0, position=1, capacity=2).tok_s is None
+
+
+def test_the_title_names_the_device_before_the_worker_has_said_anything() -> None:
+    expected = DeviceInfo(kind="cuda", name="NVIDIA Sample GPU", capability="9.0")
+    title = text(render_title(TitleView(expected=expected), 100))
+    assert "NVIDIA Sample GPU · sm_90 · starting the worker" in title
+    assert "starting the worker" in text(render_title(TitleView(), 100))

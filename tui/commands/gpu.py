@@ -1,10 +1,13 @@
 """Whether this machine has an NVIDIA GPU that a run could use, found out without torch."""
 
 import importlib.util
+import platform
 
 import msgspec
 
 from ...core.engine.nvml import shared_nvml
+from ...core.events import DeviceInfo
+from ...core.settings import RunSettings
 
 
 class Presence(msgspec.Struct, frozen=True):
@@ -23,6 +26,14 @@ def nvidia_gpu() -> Presence:
         return Presence(False, "the NVIDIA driver lists no GPU")
     match = nvml.match(0)
     return Presence(False, match.reason) if match.visible is False else Presence(True)
+
+
+def expected_device(settings: RunSettings) -> DeviceInfo | None:
+    """What a run's device will be, as far as that is known without a worker; null where it is not."""
+    if settings.device == "cpu":
+        return DeviceInfo(kind="cpu", name=platform.processor() or platform.machine() or "CPU")
+    index = settings.device.partition(":")[2]
+    return shared_nvml().device_info(int(index) if index else 0)
 
 
 def torch_installed() -> bool:

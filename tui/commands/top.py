@@ -9,7 +9,7 @@ import typer
 from ...core.settings import RunSettings
 from ...core.sources import LiveSource, bundled_recording
 from .failures import CommandError, Exit, tell
-from .gpu import nvidia_gpu, torch_installed
+from .gpu import expected_device, nvidia_gpu, torch_installed
 from .options import RunOptions
 from .output import Format
 from .phases import phases
@@ -63,5 +63,6 @@ def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refres
 def _live_screen(settings: RunSettings, record: Path | None, refresh_hz: float) -> None:
     from ..app import run_app
 
-    if code := run_app(LiveSource(settings, record), refresh_hz=refresh_hz):
+    source = LiveSource(settings, record, expected_device=expected_device)
+    if code := run_app(source, refresh_hz=refresh_hz):
         raise typer.Exit(code)

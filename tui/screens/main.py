@@ -125,7 +125,9 @@ class MainScreen(Screen[None]):
         self.state, self._playback = state, playback
         recorded, hello = self.kind == "recorded", state.hello
         self.essentials.show((state, recorded))
-        self.title_bar.show(TitleView(hello=hello, recorded=recorded, alive=state.end is None))
+        self.title_bar.show(
+            TitleView(hello=hello, expected=state.expected_device, recorded=recorded, alive=state.end is None)
+        )
         self.tab_line.show(TabsView(views=tuple(self.panes), shown=self.shown))
         self._show_place()
         self.pane.show_state(state, Surroundings(kind=self.kind, letters=self.app.no_color))

@@ -3,7 +3,7 @@
 import msgspec
 from textual.content import Content
 
-from ...core.events import Decode, Hello
+from ...core.events import Decode, DeviceInfo, Hello
 from ...core.playback import Player
 from ...core.state import RunState
 from ..format import clean, clock, count, tok_s
@@ -38,6 +38,7 @@ class TitleView(msgspec.Struct, frozen=True):
     """What the title line and the banner show."""
 
     hello: Hello | None = None
+    expected: DeviceInfo | None = None
     recorded: bool = False
     playback: Playback | None = None
     alive: bool = True
@@ -98,6 +99,9 @@ def render_title(view: TitleView, width: int) -> list[Content]:
     name = (" cgtop ", "bold")
     if view.hello is None:
         waiting = "opening the recording …" if view.recorded else "starting the worker …"
+        if view.expected is not None:
+            known = (clean(view.expected.name), capability_text(view.expected.capability), waiting)
+            waiting = " · ".join(fact for fact in known if fact)
         return [spread(Content.assemble(name, (waiting, "$muted")), badge, width)]
     hello = view.hello
     torch = hello.versions.get("torch", "")
