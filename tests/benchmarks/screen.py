@@ -1,17 +1,25 @@
 """`python -m tests.benchmarks.screen`: eager decoding with the live screen at its default rate against headless.
 
-One worker decodes eagerly all the time. Its events are folded ten times a second in both arms; in one the whole app
-draws them, in a real pseudo-terminal of 120×36, in the other nothing does. The worker's own times are compared, ABBA.
+One worker decodes eagerly all the time, and one app runs, in a real pseudo-terminal of 120×36. In short arms, A B B A,
+the app draws ten times a second, or does not while the same events are only folded. The worker notes when each step
+came back; the speeds' ratio is that of the median step times, its interval a bootstrap over the pairs of arms.
 """
 
 import argparse
 import os
 import pty
+import random
 import sys
+import tempfile
 import termios
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 import msgspec
 from textual.timer import Timer
@@ -20,95 +28,141 @@ from cgtop.core.commands import RunAll, SetMode
 from cgtop.core.settings import RunSettings
 from cgtop.core.sources import LiveSource
 from cgtop.core.state import RunState
-from cgtop.core.statistics import Interval, paired
 from cgtop.tui.app import CgtopApp
 
+from . import steps
+
 SIZE = (36, 120)
-SETTLE_S = 0.3
+SETTLE_S = 0.1
 """After an arm begins, before it is measured."""
+RESAMPLES = 1000
+LOOK_EVERY = 20
+"""Pairs between two looks at the interval."""
+
+
+class Arm(NamedTuple):
+    """A stretch of the system's monotonic clock."""
+
+    begin: float
+    end: float
+
+
+class Ratio(NamedTuple):
+    """Speed with the screen over headless, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="qwen3-4b")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--least", type=int, default=8, help="pairs")
-    parser.add_argument("--most", type=int, default=200, help="pairs")
+    parser.add_argument("--arm", type=float, default=0.6, help="seconds of each arm")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which no further pair is made")
+    parser.add_argument("--within", type=float, default=0.01, help="half width of the interval that is aimed at")
     options = parser.parse_args()
     out, written = _use_pseudo_terminal()
-    settings = RunSettings(model=options.model, device=options.device, mode="eager", verify_steps=0, tokens=16)
-    source = LiveSource(settings)
-    try:
-        _until(source, lambda state: state.hello is not None or bool(state.errors), 120)
-        source.send(RunAll())
-        _until(source, lambda state: state.decode is not None and state.decode.tokens > 5, 120)
-        source.send(SetMode(mode="eager"))
-        _until(source, lambda state: state.decode is not None and state.decode.mode == "eager", 60)
-        state = source.poll()
-        bench = _Bench(source, options.seconds)
-        bench.run(least=options.least, most=options.most)
-    finally:
-        source.close()
-    ratio = bench.ratio
-    assert state.hello is not None and ratio is not None
+    with tempfile.TemporaryDirectory() as folder:
+        noted = Path(folder) / "steps"
+        os.environ[steps.VARIABLE] = str(noted)
+        settings = RunSettings(model=options.model, device=options.device, mode="eager", verify_steps=0, tokens=16)
+        source = LiveSource(settings, session="tests.benchmarks.steps:session")
+        try:
+            _until(source, lambda state: state.hello is not None, 120)
+            source.send(RunAll())
+            _until(source, lambda state: state.decode is not None and state.decode.tokens > 5, 120)
+            source.send(SetMode(mode="eager"))
+            _until(source, lambda state: state.decode is not None and state.decode.mode == "eager", 60)
+            state = source.poll()
+            bench = _Bench(source, noted, options.arm, options.limit, options.within)
+            bench.run()
+        finally:
+            source.close()
+        drawn, plain = bench.step_times()
+    hello, ratio = state.hello, bench.ratio
+    if hello is None or ratio is None:
+        raise SystemExit("nothing was measured")
     result = {
-        "what": "eager decode with the live screen / headless, same worker",
-        "device": state.hello.device.name,
-        "versions": state.hello.versions,
+        "what": "eager decode with the live screen / headless, same worker: ratio of median step times",
+        "device": hello.device.name,
+        "versions": hello.versions,
         "model": options.model,
         "terminal": f"{SIZE[1]}x{SIZE[0]}",
-        "seconds_each": options.seconds,
+        "arm_s": options.arm,
         "ratio": ratio._asdict(),
-        "screen_tok_s": sorted(bench.screen),
-        "headless_tok_s": sorted(bench.headless),
-        "terminal_bytes_s": sum(written) / (len(bench.screen) * (options.seconds + SETTLE_S)),
+        "screen": _summary([step for arm in drawn for step in arm]),
+        "headless": _summary([step for arm in plain for step in arm]),
+        "terminal_bytes_s": sum(written) / (ratio.pairs * (options.arm + SETTLE_S)),
     }
     os.write(out, msgspec.json.encode(result) + b"\n")
-    sys.stderr.write(f"with screen / headless: {ratio}\n")
+    sys.stderr.write(f"with screen / headless: {ratio.value:.4f} (95 % {ratio.low:.4f} to {ratio.high:.4f})\n")
     return 0
 
 
 class _Bench:
     """The app runs all the time; a thread measures, and has it draw or not. Where it does not, the thread polls."""
 
-    def __init__(self, source: LiveSource, seconds: float) -> None:
+    def __init__(self, source: LiveSource, noted: Path, arm_s: float, limit_s: float, within: float) -> None:
         self._source = source
-        self._seconds = seconds
+        self._noted = noted
+        self._arm_s = arm_s
+        self._limit_s = limit_s
+        self._within = within
         self._app = CgtopApp(source)
-        self.ratio: Interval | None = None
-        self.screen: list[float] = []
-        self.headless: list[float] = []
+        self._drawn: list[Arm] = []
+        self._plain: list[Arm] = []
+        self.ratio: Ratio | None = None
 
-    def run(self, *, least: int, most: int) -> None:
-        """Measure until the interval of the ratio is within ±1 %, or `most` pairs are made."""
-        thread = threading.Thread(target=self._measure, args=(least, most), daemon=True)
+    def run(self) -> None:
+        """Measure until the interval is narrow enough, or the time is up."""
+        thread = threading.Thread(target=self._measure, daemon=True)
         thread.start()
         self._app.run()
         thread.join()
 
-    def _measure(self, least: int, most: int) -> None:
+    def step_times(self) -> tuple[list[list[float]], list[list[float]]]:
+        """Seconds of the steps of each arm: drawn, and plain."""
+        times = steps.read(self._noted)
+
+        def inside(arm: Arm) -> list[float]:
+            found = times[bisect_left(times, arm.begin) : bisect_right(times, arm.end)]
+            return [after - before for before, after in pairwise(found)]
+
+        return [inside(arm) for arm in self._drawn], [inside(arm) for arm in self._plain]
+
+    def _measure(self) -> None:
         try:
-            time.sleep(SETTLE_S)
-            self.ratio, self.screen, self.headless = paired(
-                self._with_screen, self._without, least=least, most=most, half_width=0.01
-            )
+            while self._app._timer is None:  # not drawn for the first time yet
+                time.sleep(0.05)
+            end = time.monotonic() + self._limit_s
+            while time.monotonic() < end and not self._is_narrow():
+                for _ in range(LOOK_EVERY // 2):
+                    for arm in (self._with_screen, self._without, self._without, self._with_screen):
+                        arm()
+                self.ratio = _ratio(*self.step_times())
         finally:
             self._app.call_from_thread(self._app.exit)
 
-    def _with_screen(self) -> float:
+    def _is_narrow(self) -> bool:
+        ratio = self.ratio
+        return ratio is not None and (ratio.high - ratio.low) / 2 / ratio.value <= self._within
+
+    def _with_screen(self) -> None:
         self._app.call_from_thread(self._timer.resume)
         time.sleep(SETTLE_S)
-        first = self._app.state
-        time.sleep(self._seconds)
-        return _rate(first, self._app.state)
+        begin = time.monotonic()
+        time.sleep(self._arm_s)
+        self._drawn.append(Arm(begin, time.monotonic()))
 
-    def _without(self) -> float:
+    def _without(self) -> None:
         self._app.call_from_thread(self._timer.pause)
         _poll_for(self._source, SETTLE_S)
-        first = self._source.poll()
-        _poll_for(self._source, self._seconds)
-        return _rate(first, self._source.poll())
+        begin = time.monotonic()
+        _poll_for(self._source, self._arm_s)
+        self._plain.append(Arm(begin, time.monotonic()))
 
     @property
     def _timer(self) -> Timer:
@@ -117,18 +171,39 @@ class _Bench:
         return timer
 
 
-def _rate(first: RunState, last: RunState) -> float:
-    """Tokens a second by the worker's own clock."""
-    begin, end = first.decode, last.decode
-    assert begin is not None and end is not None and end.t > begin.t and begin.mode == end.mode == "eager"
-    return (end.tokens - begin.tokens) / (end.t - begin.t)
+def _ratio(drawn: list[list[float]], plain: list[list[float]], seed: int = 0) -> Ratio | None:
+    """Median step time headless over that with the screen; resampled are the pairs of arms."""
+    pairs = list(zip(drawn, plain, strict=True))
+
+    def of(chosen: list[tuple[list[float], list[float]]]) -> float:
+        with_screen = [step for arm, _ in chosen for step in arm]
+        without = [step for _, arm in chosen for step in arm]
+        return median(without) / median(with_screen)
+
+    if not any(arm for arm, _ in pairs) or not any(arm for _, arm in pairs):
+        return None
+    generator = random.Random(seed)
+    resampled = sorted(of(generator.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
+    low, high = resampled[int(0.025 * RESAMPLES)], resampled[int(0.975 * RESAMPLES) - 1]
+    return Ratio(of(pairs), low, high, len(pairs))
+
+
+def _summary(step_s: list[float]) -> dict[str, float]:
+    ordered = sorted(step_s)
+    return {
+        "steps": len(ordered),
+        "median_ms": median(ordered) * 1000,
+        "p10_ms": ordered[len(ordered) // 10] * 1000,
+        "p90_ms": ordered[len(ordered) * 9 // 10] * 1000,
+    }
 
 
 def _poll_for(source: LiveSource, seconds: float) -> None:
+    """What a headless reader does: take the events ten times a second."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while (left := end - time.monotonic()) > 0:
         source.poll()
-        time.sleep(0.1)
+        time.sleep(min(0.1, left))
 
 
 def _until(source: LiveSource, reached: Callable[[RunState], bool], seconds: float) -> None:
