@@ -11,7 +11,7 @@ endif
 SET_UP := @$(PYTHON) scripts/environment.py
 HAS_GPU := { [ -e /dev/nvidia0 ] || nvidia-smi -L >/dev/null 2>&1; }
 
-.PHONY: help run test test-gpu test-oldest pytest lint type record bench screenshots clean python
+.PHONY: help run test test-gpu test-oldest pytest lint type record results bench screenshots clean python
 .DEFAULT_GOAL := help
 
 help: ## Show these targets
@@ -42,8 +42,8 @@ test-oldest: python ## All tests with the oldest Python and packages that are su
 
 lint: python ## Format and lint
 	$(SET_UP) $(VENV) test
-	$(BIN)/ruff format --check core tui tests scripts
-	$(BIN)/ruff check core tui tests scripts
+	$(BIN)/ruff format --check core tui tests scripts examples
+	$(BIN)/ruff check core tui tests scripts examples
 
 # mypy does not see through the editable install's finder: it is shown the folders under their import names.
 type: python ## Types
@@ -58,6 +58,11 @@ record: python ## Record the bundled recording anew (needs an NVIDIA GPU)
 	@$(HAS_GPU) || { echo 'make record needs an NVIDIA GPU: none found' >&2; exit 1; }
 	$(SET_UP) $(VENV) live
 	$(BIN)/python -m cgtop.core.record_bundled $(ARGS)
+
+results: python ## Every experiment on this machine's GPU, as recordings and as tables in core/recordings/results.md
+	@$(HAS_GPU) || { echo 'make results needs an NVIDIA GPU: none found' >&2; exit 1; }
+	$(SET_UP) $(VENV) live
+	$(BIN)/python scripts/results.py $(ARGS)
 
 bench: python ## What the instrument costs: first screen, engine against a bare replay loop, screen against headless (GPU)
 	@$(HAS_GPU) || { echo 'make bench needs an NVIDIA GPU: none found' >&2; exit 1; }

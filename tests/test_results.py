@@ -1,0 +1,52 @@
+"""`make results` keeps each experiment's recording and table, and goes on after one that failed."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cgtop.core.sources import EXPERIMENTS
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "results.py"
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_failed_experiment_is_said_and_the_others_are_kept(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def run(*command: str) -> tuple[int, str]:
+        commands.append(command)
+        if "--record" in command:
+            Path(command[command.index("--record") + 1]).write_text("")
+        return (1 if command[0] == "batches" else 0), f"table of {command[0]}"
+
+    monkeypatch.setattr(results, "run", run)
+    arguments = ["--into", str(tmp_path), "--name", "x"]
+    for what in results.EXPERIMENTS:
+        arguments += ["--only", what]
+    assert results.main(arguments) == 1
+    assert [command[0] for command in commands] == [*results.EXPERIMENTS, "claims"]
+    claims = commands[-1]
+    assert [Path(name).name for name in claims[1:-1]] == [f"x-{what}.jsonl.gz" for what in results.EXPERIMENTS]
+    tables = (tmp_path / "results.md").read_text()
+    assert all(f"table of {what}" in tables for what in (*results.EXPERIMENTS, "claims"))
+
+
+def test_its_recordings_are_never_taken_for_the_run_of_all_phases(results: ModuleType) -> None:
+    assert {f"-{what}" for what in results.EXPERIMENTS} <= set(EXPERIMENTS)
+
+
+def test_a_command_that_cannot_run_here_gives_its_exit_code(results: ModuleType) -> None:
+    code, table = results.run("scaling", "--device", "cpu")
+    assert code == 3 and table == ""
