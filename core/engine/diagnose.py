@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..events import Error
+from ..live import to_install
 from . import cuda_errors
 from .architectures import supported
 from .failures import missing_package
@@ -77,10 +78,8 @@ def package_problem(facts: CudaFacts) -> Error | None:
         version = facts.versions.get(requirement.package)
         problem = requirement.problem(version)
         if problem is not None:
-            advice = f"Install it where cgtop runs: pip install '{requirement.text}'."
-            return Error(
-                kind="missing_package", headline=f"{problem}: a live run needs {requirement.text}", hint=advice
-            )
+            headline = f"{problem}: a live run needs {requirement.text}"
+            return Error(kind="missing_package", headline=headline, hint=to_install(requirement.text))
     if facts.torch_error is not None:
         return msgspec.structs.replace(missing_package("torch"), detail=facts.torch_error)
     return None

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from ..events import ERROR_KINDS, Error, PhaseId
+from ..live import to_install
 from ..memory_map import GIB, MIB
 from ..phases import PHASE_BY_ID
 from ..settings import RunSettings, SettingsError
@@ -154,7 +155,7 @@ def missing_package(name: str) -> Error:
     return Error(
         kind="missing_package",
         headline=f"The Python package {package} cannot be imported",
-        hint=f"Install it where cgtop runs: pip install {package}. `cgtop doctor` lists what a live run needs.",
+        hint=f"{to_install(package)} `cgtop doctor` lists what a live run needs.",
     )
 
 

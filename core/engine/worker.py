@@ -13,15 +13,16 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from typing import NoReturn, cast
 
 import msgspec
 
 from ..commands import Quit, decode_command
-from ..events import End, Error, Event, Hello, Log
+from ..events import End, Event, Hello, Log
 from ..settings import RunSettings
+from .failures import error_from
+from .failures import exit_code as failure_code
 from .inbox import CommandQueue
 from .nvml import hush_pynvml_warning
 from .sink import EventSink
@@ -135,15 +136,9 @@ def _run_session(name: str, settings: RunSettings, commands: CommandQueue, sink:
         exit_code = _load_session(name)(settings, commands, emit)
         reason = "done" if exit_code == 0 else f"ended with exit code {exit_code}"
     except BaseException as error:
-        exit_code, reason = 1, f"{type(error).__name__} in the engine"
-        emit(
-            Error(
-                kind="internal",
-                headline=f"The engine failed: {type(error).__name__}: {error}",
-                hint="This is a fault in cgtop or in a library that it uses. Press R to start anew.",
-                detail=traceback.format_exc(),
-            )
-        )
+        told = error_from(error, None)
+        exit_code, reason = failure_code(told.kind), f"{type(error).__name__} in the engine"
+        emit(told)
     telemetry_stop.set()
     emit(End(reason=reason, exit_code=exit_code))
     _end_process(sink, exit_code)

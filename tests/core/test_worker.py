@@ -239,6 +239,16 @@ def test_a_fault_of_the_engine_becomes_an_error_with_its_traceback() -> None:
     assert isinstance(end, End) and end.exit_code == 1
 
 
+def test_a_missing_torch_is_a_missing_package_with_a_way_to_get_it_not_a_fault() -> None:
+    with worker("without_torch") as it:
+        events = it.rest()
+        assert it.process.wait(5) == 3
+    error = next(event for event in events if isinstance(event, Error))
+    assert error.kind == "missing_package" and "torch" in error.headline
+    assert "make run" in error.hint or "pip install" in error.hint
+    assert isinstance(events[-1], End) and events[-1].exit_code == 3
+
+
 def test_a_session_that_cannot_be_imported_is_an_error_too() -> None:
     with worker("there_is_no_such_function") as it:
         error, end = it.rest()

@@ -175,3 +175,8 @@ def environment(settings: RunSettings, commands: CommandQueue, emit: Emit) -> in
     values = [f"{name}={os.environ.get(name)}" for name in wanted]
     emit(Log(source="engine", text=" ".join(values + names)))
     return 0
+
+
+def without_torch(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
+    """The engine where torch is not installed."""
+    raise ModuleNotFoundError("No module named 'torch'", name="torch")

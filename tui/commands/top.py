@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from ...core.live import on_the_cpu
 from ...core.settings import RunSettings
 from ...core.sources import LiveSource, bundled_recording
 from .failures import CommandError, Exit, tell
@@ -14,8 +15,6 @@ from .options import RunOptions
 from .output import Format
 from .phases import phases
 from .play import play_on_screen, print_recording
-
-GO_LIVE = "Live on this machine's CPU: cgtop --device cpu"
 
 
 def top(run: RunOptions, form: Format, *, once: bool, refresh_hz: float) -> None:
@@ -44,16 +43,16 @@ def why_recorded(settings: RunSettings) -> str | None:
     if not presence.found:
         return f"no NVIDIA GPU here: {presence.why}"
     if not torch_installed():
-        return "torch, which a live run needs, is not installed for this Python (pip install 'cgtop[live]')"
+        return "torch, which a live run needs, is not installed for this Python"
     return None
 
 
 def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refresh_hz: float) -> None:
-    path = bundled_recording()
+    path, live = bundled_recording(), f"Live on this machine's CPU: {on_the_cpu()}"
     if path is None:
-        raise CommandError(f"{why}; and no recorded run comes with this installation", GO_LIVE, Exit.NO_DEVICE)
+        raise CommandError(f"{why}; and no recorded run comes with this installation", live, Exit.NO_DEVICE)
     not_kept = "\n--record keeps live runs only: nothing is recorded" if run.record is not None else ""
-    tell("this is a recorded run of another machine's GPU", f"{why}\n{GO_LIVE}{not_kept}")
+    tell("this is a recorded run of another machine's GPU", f"{why}\n{live}{not_kept}")
     if headless:
         print_recording(path, form)
     else:

@@ -156,7 +156,7 @@ def test_other_known_failures() -> None:
         __import__("a_package_that_is_not_there.sub")
     error = error_from(missing.value, None)
     assert error.kind == "missing_package"
-    assert "pip install a_package_that_is_not_there" in error.hint
+    assert "pip install 'a_package_that_is_not_there'" in error.hint
     assert error_from(SettingsError("no"), None).kind == "settings"
     assert exit_code("settings") == 2
     assert error_from(FileNotFoundError("config.json"), "load").kind == "checkpoint"

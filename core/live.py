@@ -1,0 +1,32 @@
+"""How to go live from here: the command that works for this installation, by what is installed and where cgtop lies."""
+
+import importlib.util
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGES = ("torch", "transformers")
+
+
+def is_checkout(folder: Path = CHECKOUT) -> bool:
+    """Whether cgtop runs from a source checkout, where `make` sets everything up."""
+    return (folder / "Makefile").is_file() and (folder / "scripts" / "environment.py").is_file()
+
+
+def has_live_packages() -> bool:
+    """Whether a worker could import what it needs; looks for the packages only."""
+    return all(importlib.util.find_spec(package) is not None for package in PACKAGES)
+
+
+def on_the_cpu() -> str:
+    """The command that goes live on this machine's CPU, with all set-up that it takes."""
+    if has_live_packages():
+        return "cgtop --device cpu"
+    return 'make run ARGS="--device cpu"' if is_checkout() else "pip install 'cgtop[live]', then cgtop --device cpu"
+
+
+def to_install(requirement: str) -> str:
+    """How to get a package that a live run needs, as a sentence."""
+    pip = f"pip install '{requirement}'"
+    if is_checkout():
+        return f'make run ARGS="--device cpu" sets up what a live run needs; or install it where cgtop runs: {pip}.'
+    return f"Install it where cgtop runs: {pip}."
