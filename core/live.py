@@ -1,6 +1,7 @@
 """How to go live from here: the command that works for this installation, by what is installed and where cgtop lies."""
 
 import importlib.util
+import platform
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -15,6 +16,11 @@ def is_checkout(folder: Path = CHECKOUT) -> bool:
 def has_live_packages() -> bool:
     """Whether a worker could import what it needs; looks for the packages only."""
     return all(importlib.util.find_spec(package) is not None for package in PACKAGES)
+
+
+def cpu_name() -> str:
+    """What a CPU is called: "CPU (x86_64)"."""
+    return f"CPU ({platform.machine() or 'unknown'})"
 
 
 def on_the_cpu() -> str:

@@ -143,9 +143,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def allocations_per_eager_token(self) -> float | None:
         """Measured over the last stretch of eager decoding, or null."""
         eager = self.decode_by_mode.get("eager")
-        if eager is None or eager.allocations is None or eager.tokens == 0:
-            return None
-        return eager.allocations / eager.tokens
+        return None if eager is None else eager.allocations_per_step
 
     @property
     def speed_up(self) -> float | None:

@@ -202,6 +202,7 @@ class DecodeLoop:
             Decode(
                 mode=arm.mode,
                 tokens=speed.steps,
+                launched=self.launched,
                 tok_s=_times(speed.steps_s, self._batch_size),
                 tok_s_mean=_times(speed.steps_s_mean, self._batch_size),
                 step_ms_p50=speed.step_ms(0.5),

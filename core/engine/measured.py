@@ -110,7 +110,7 @@ def _between(last: Sample | None, now_: Sample) -> tuple[str, ...]:
         then, today = getattr(last.counters, name), getattr(now_.counters, name)
         if then is not None and today is not None and then != today:
             changes.append(f"{name} {(today - then) / MIB:+,.2f} MiB")
-    return (f"since the last phase (verification, decoding): {', '.join(changes)}",) if changes else ()
+    return (f"between the last phase and this one: {', '.join(changes)}",) if changes else ()
 
 
 def _since(then: int | None, now_: int | None, from_zero: bool) -> int | None:

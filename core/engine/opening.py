@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from ..events import SCHEMA, DeviceInfo, Hello, Telemetry
+from ..live import cpu_name
 from ..settings import RunSettings
 from .decode import POLICY
 from .devices import CpuDevice, CudaDevice, Device
@@ -46,7 +47,7 @@ def open_run(settings: RunSettings) -> Opening:
     telemetry: Callable[[], Telemetry]
     if settings.device == "cpu":
         device = CpuDevice()
-        facts = DeviceInfo(kind="cpu", name=platform.processor() or platform.machine() or "CPU")
+        facts = DeviceInfo(kind="cpu", name=cpu_name())
         read_processes = _no_processes
         telemetry = Telemetry
     else:

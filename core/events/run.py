@@ -150,8 +150,10 @@ class Decode(Event, frozen=True, kw_only=True, tag="decode"):
     """The same since this mode was last entered, pauses left out."""
     step_ms_p50: float | None = None
     step_ms_p99: float | None = None
+    launched: int | None = None
+    """Steps launched in this mode: one more than came back while one is in flight."""
     allocations: int | None = None
-    """Allocator blocks handed out since this mode was last entered."""
+    """Allocator blocks handed out since this mode was last entered, by all the steps launched."""
     device_allocations: int | None = None
     replays: int = 0
     """Replays of this graph in all."""
@@ -165,6 +167,12 @@ class Decode(Event, frozen=True, kw_only=True, tag="decode"):
     """Bytes that a step must read (weights once, the whole StaticCache or the DynamicCache's tokens) over its time."""
     valid: bool = True
     """False after a MISMATCH verdict: the speed is of wrong results."""
+
+    @property
+    def allocations_per_step(self) -> float | None:
+        """Blocks handed out for a step of this mode; null where they or the steps are unknown."""
+        steps = self.tokens if self.launched is None else self.launched
+        return None if self.allocations is None or not steps else self.allocations / steps
 
 
 class Tokens(Event, frozen=True, kw_only=True, tag="tokens"):

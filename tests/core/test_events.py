@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cgtop.core.events import EVENT_TYPES, SCHEMA, Event, Hello, SchemaError, decode_event, encode_event
-from tests.sample import hello, sample_run
+from tests.sample import decode, hello, sample_run
 
 
 def test_every_event_of_a_run_survives_a_round_trip() -> None:
@@ -54,3 +54,11 @@ def test_unknown_figures_are_written_as_null_and_zero_as_zero() -> None:
     assert event["allocations"] == 108
     assert event["device_allocations"] == 0
     assert isinstance(decode_event(encode_event(hello())), Hello)
+
+
+def test_allocations_a_step_count_the_step_in_flight_and_are_unknown_where_they_are() -> None:
+    ten = msgspec.structs.replace(decode(1.0, "eager", 10, 20.0, 42), launched=11, allocations=11 * 2335)
+    assert ten.allocations_per_step == 2335
+    assert msgspec.structs.replace(ten, launched=None, allocations=10).allocations_per_step == 1
+    assert msgspec.structs.replace(ten, allocations=None).allocations_per_step is None
+    assert msgspec.structs.replace(ten, launched=0).allocations_per_step is None

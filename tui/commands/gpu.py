@@ -1,12 +1,12 @@
 """Whether this machine has an NVIDIA GPU that a run could use, found out without torch."""
 
 import importlib.util
-import platform
 
 import msgspec
 
 from ...core.engine.nvml import shared_nvml
 from ...core.events import DeviceInfo
+from ...core.live import cpu_name
 from ...core.settings import RunSettings
 
 
@@ -31,7 +31,7 @@ def nvidia_gpu() -> Presence:
 def expected_device(settings: RunSettings) -> DeviceInfo | None:
     """What a run's device will be, as far as that is known without a worker; null where it is not."""
     if settings.device == "cpu":
-        return DeviceInfo(kind="cpu", name=platform.processor() or platform.machine() or "CPU")
+        return DeviceInfo(kind="cpu", name=cpu_name())
     index = settings.device.partition(":")[2]
     return shared_nvml().device_info(int(index) if index else 0)
 

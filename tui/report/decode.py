@@ -84,7 +84,7 @@ def is_mismatch(state: RunState) -> bool:
 def _speed_row(decode: Decode, limit: float | None, *, wrong: bool) -> Row:
     if wrong or not decode.valid:
         return row(decode.mode, "not valid", *(NA,) * 2, f"{decode.tokens:,}", *(NA,) * 3, tone="bad")
-    allocations = decode.allocations / decode.tokens if decode.allocations is not None and decode.tokens else None
+    allocations = decode.allocations_per_step
     bytes_s = None if decode.gb_s is None else decode.gb_s * 1e9
     return row(
         decode.mode,

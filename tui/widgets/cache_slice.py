@@ -59,9 +59,7 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
     def allocations_per_token(self, mode: Mode) -> float | None:
         """Blocks that the allocator handed out for each token since the mode was last entered."""
         figures = self.by_mode.get(mode)
-        if figures is None or figures.allocations is None or not figures.tokens:
-            return None
-        return figures.allocations / figures.tokens
+        return None if figures is None else figures.allocations_per_step
 
     @classmethod
     def of(cls, state: RunState, *, recorded: bool = False) -> "CacheSlice":
