@@ -9,6 +9,9 @@ Dtype = Literal["auto", "bfloat16", "float16", "float32"]
 MODES: tuple[Mode, ...] = ("eager", "dynamic", "graph")
 PRESET_NAMES = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "tiny")
 WARMUPS_MAX = 100
+VERIFY_STEPS_MAX = 4096
+PROMPT_BYTES_MAX = 100_000
+"""As JSON: settings go to the worker on its command line, of which Linux takes 128 KiB an argument."""
 
 
 class SettingsError(ValueError):
@@ -52,6 +55,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         _at_least("prompt length", self.prompt_len, 1)
         _at_least("tokens", self.tokens, 1)
         _at_least("verification steps", self.verify_steps, 0)
+        if self.verify_steps > VERIFY_STEPS_MAX:
+            raise SettingsError(f"verification takes at most {VERIFY_STEPS_MAX} steps, not {self.verify_steps}")
+        if not 0 <= self.seed < 1 << 63:
+            raise SettingsError(f"seed must be 0 to {(1 << 63) - 1}, not {self.seed}")
+        self._check_prompt()
         if self.verify_steps and self.verify_steps < 64:
             raise SettingsError(f"verification needs at least 64 steps (0 leaves it out), not {self.verify_steps}")
         if not 0 <= self.warmup <= WARMUPS_MAX:
@@ -69,6 +77,16 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is not None and (self.model is None or self.model in PRESET_NAMES):
             raise SettingsError("--prompt needs a checkpoint with a tokenizer: presets have random weights and none")
         return self
+
+    def _check_prompt(self) -> None:
+        if self.prompt is None:
+            return
+        try:
+            size = len(msgspec.json.encode(self.prompt))
+        except UnicodeEncodeError as error:
+            raise SettingsError(f"the prompt is not UTF-8 text: {error.reason}") from None
+        if size > PROMPT_BYTES_MAX:
+            raise SettingsError(f"the prompt has {size:,} bytes; at most {PROMPT_BYTES_MAX:,} are taken")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

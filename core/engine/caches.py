@@ -42,6 +42,10 @@ def dynamic_layers(cache: DynamicCache) -> list[DynamicLayer]:
     return cast(list[DynamicLayer], cache.layers)
 
 
+SPOILT = 64.0
+"""What is written to slots that nothing may read; exact in every dtype, and large among keys and values."""
+
+
 class Fixed(NamedTuple):
     """A tensor that a captured graph reads or writes at a fixed address. `update`: how its next value gets there."""
 
@@ -116,6 +120,14 @@ class StaticKV:
         """Make every layer hold `length` tokens, in place: the next step writes slot `length`."""
         for layer in self.layers:
             layer.cumulative_length.fill_(length)
+
+    def overwrite_from(self, position: int) -> None:
+        """Spoil every slot behind `position`: a step must not read one that it, or one before it, has not written.
+
+        With finite values, since a masked slot still counts as 0 times its value.
+        """
+        for tensor in self.keys_and_values():
+            tensor[:, :, position:].fill_(SPOILT)
 
     def lengths(self) -> list[int]:
         """The lengths as the device has them. Waits for the device: for checks, never for a decode loop."""
@@ -201,10 +213,10 @@ def dynamic_tensors(dynamic: DynamicCache) -> Iterable[torch.Tensor]:
 
 
 def rewind_dynamic(dynamic: DynamicCache, length: int) -> None:
-    """Cut a DynamicCache back to `length` tokens."""
-    surplus = dynamic.get_seq_length() - length
-    if surplus > 0:
-        dynamic.crop(-surplus)
+    """Cut a DynamicCache back to `length` tokens, layer by layer: after a step that failed they differ."""
+    for layer in dynamic_layers(dynamic):
+        if layer.is_initialized:
+            layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
 
 
 def cache_too_small(prompt_len: int, capacity: int) -> EngineError:

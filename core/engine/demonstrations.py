@@ -38,7 +38,9 @@ def try_dynamic_capture(command: Command, lab: Lab) -> None:
     with lab.device.on(lab.workflow.stream):
         expected, _ = _eager_on_a_copy(lab, dynamic)
     cache = _copied(lab, dynamic)
-    step = DecodeStep(lab.workflow.loaded.model, cache, dynamic.first_ids)
+    with lab.device.on(lab.workflow.stream):
+        step = DecodeStep(lab.workflow.loaded.model, cache, dynamic.first_ids)
+    lab.device.synchronize()
     try:
         captured = lab.workflow.record(step, lab.workflow.stream)
     except Exception as problem:
@@ -89,7 +91,8 @@ def break_input(command: Command, lab: Lab) -> None:
             static.step.input_ids = _as_input(ids, original)
             captured.replay()
             replayed.append(_first(captured.logits.argmax(dim=-1)))
-    static.step.input_ids = original.clone()
+    with lab.device.on(workflow.stream):
+        static.step.input_ids = original.clone()
     workflow.rebound = original
     refused = ""
     try:
@@ -157,6 +160,7 @@ def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
 def _fed_and_expected(lab: Lab, static: StaticDecode) -> tuple[list[int], tuple[int, ...]]:
     """Ids to feed, and what eager steps from the present position make of them."""
     vocab = lab.workflow.plan.info.vocab_size
+    lab.device.synchronize()
     first = _first(static.step.input_ids)
     fed = [(first + STRIDE * (number + 1)) % vocab for number in range(REPLAYS)]
     expected = []

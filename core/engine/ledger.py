@@ -117,8 +117,6 @@ class Ledger:
 
     def _owners(self, segments: tuple[RawSegment, ...]) -> dict[int, Owner]:
         owners: dict[int, Owner] = {}
-        for owner, storage in self._owned_tensors():
-            owners.setdefault(storage.data_ptr(), owner)
         active = {block.address: block for block in _active(segments)}
         for address, (owner, size) in list(self._blocks.items()):
             block = active.get(address)
@@ -126,6 +124,10 @@ class Ledger:
                 del self._blocks[address]
             else:
                 owners[address] = owner
+        tensors: dict[int, Owner] = {}
+        for owner, storage in self._owned_tensors():
+            tensors.setdefault(storage.data_ptr(), owner)
+        owners |= tensors  # a tensor that lies where such a block was is a tensor
         unknown = [address for address in active if address not in owners]
         return owners | _found_tensors(unknown) if unknown else owners
 

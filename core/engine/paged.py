@@ -19,7 +19,7 @@ from transformers.cache_utils import StaticLayer
 from transformers.masking_utils import sdpa_mask
 
 from ..sizing import KvShape
-from .caches import Fixed, StaticKV
+from .caches import SPOILT, Fixed, StaticKV
 from .failures import EngineError
 from .models import forward_kwargs
 from .steps import DecodeStep, StaticDecode
@@ -115,6 +115,14 @@ class PagedKV(StaticKV):
         self.table = pool.table[:batch_size]
         self.cache = StaticCache(config=config, max_cache_len=pool.max_cache_len)
         self.cache.layers = [PagedLayer(pool, layer, self.table) for layer in range(len(pool.keys))]
+
+    def overwrite_from(self, position: int) -> None:
+        """Spoil the slots behind `position` of the pages that this batch has."""
+        positions = torch.arange(position, self.capacity, device=self.table.device)
+        page = self.table[:, positions // PAGE_SIZE]
+        slot = (positions % PAGE_SIZE).expand_as(page)
+        for tensor in (*self.pool.keys, *self.pool.values):
+            tensor[page, slot] = SPOILT
 
     def fixed(self) -> list[Fixed]:
         """Pages, lengths and the table, whose contents the host writes."""

@@ -64,6 +64,7 @@ class Session:
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
         self._error_code = 0
+        self._errors = 0
         self._dead = False
         self._cancelled = False
         self._experimenting = False
@@ -82,7 +83,10 @@ class Session:
             if isinstance(command, Quit):
                 return 0
             if command is not None:
-                self.handle(command)
+                try:
+                    self.handle(command)
+                except Exception as exception:  # such as an error of the device that shows only now
+                    self._decoding_failed(exception)
             elif self._run_to is not None:
                 self._run_on()
             if self._over:
@@ -180,8 +184,9 @@ class Session:
     def _take_speeds(self) -> None:
         """A stretch of each eager mode, so that a run of all phases tells every speed."""
         modes: tuple[Mode, ...] = ("eager", "dynamic")
+        before = self._errors
         for mode in modes:
-            if not self._error_code and self.decoding.can(mode):
+            if self._errors == before and self.decoding.can(mode):
                 self.decoding.start(mode)
                 self._stretch(SPEED_STEPS, SPEED_S)
         self.decoding.stop()
@@ -247,9 +252,12 @@ class Session:
             if self._dead or not self._run_next():
                 return False
             if self.decoding.in_replay_phase:
+                before = self._errors
                 self._stretch(self.settings.tokens)
+                if self._errors != before:
+                    return False
         self.decoding.stop()
-        return not self._error_code
+        return True
 
     def _set_mode(self, command: SetMode) -> None:
         if command.mode == "graph" and self.next_phase == "replay":
@@ -275,11 +283,16 @@ class Session:
         if self.workflow.captured is None:
             self._refuse(command, self._device.capture_refusal or "capture a graph first")
             return
+        if self.workflow.rebound is not None:
+            self._refuse(command, "the input is rebound: mend it first (b)")
+            return
         self.decoding.stop()
         self._verify()
         self._tell_status()
 
     def _verify(self) -> None:
+        self._verification = None
+        self.decoding.set_valid(False)  # until it is proven
         try:
             self._verification = self.workflow.verify()
         except Exception as exception:
@@ -345,13 +358,23 @@ class Session:
         self._run_to = None
         self.decoding.drop()
         self._emit(error)
+        self._errors += 1
         self._error_code = self._error_code or exit_code(error.kind)
         self._dead = self._dead or not error.recoverable
         exception.__traceback__ = None
         gc.collect()
         if error.recoverable:
             self._device.empty_cache()
+            self._recover()
         self._tell_status("failed", phase)
+
+    def _recover(self) -> None:
+        """Bring the caches back to where every layer agrees; a device that cannot do that is lost."""
+        try:
+            self.workflow.recover()
+        except Exception as second:
+            self._emit(error_from(second, None, settings=self.settings))
+            self._dead = True
 
     def _told(self, exception: Exception, phase: PhaseId | None) -> Error:
         """The error, with the device's figures as far as they can still be read."""

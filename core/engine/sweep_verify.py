@@ -21,6 +21,7 @@ from .verify import (
     combined,
     compare,
     dynamic_tolerance,
+    is_finite,
     relative_difference,
     run_steps,
     verdict_on,
@@ -48,7 +49,7 @@ class Reference:
         if not self.runs:
             self._run_eager(decode, steps)
         replayed = self._run(decode, replay, steps, self.fed)
-        finite = all(bool(torch.isfinite(logits).all()) for run in (self.runs[0], replayed) for logits in run.logits)
+        finite = is_finite(*self.runs, replayed)
         against = [compare(replayed.logits, run.logits) for run in self.runs]
         while True:
             nearest = min(against, key=lambda found: found.max_difference)
@@ -56,6 +57,7 @@ class Reference:
             if verdict != "mismatch" or not finite or len(self.runs) >= EAGER_RUNS_MAX:
                 return verdict
             self._run_eager(decode, steps)
+            finite = is_finite(self.runs[-1])
             against.append(compare(replayed.logits, self.runs[-1].logits))
 
     def is_close(self, logits: torch.Tensor, tolerance: float) -> bool:

@@ -59,6 +59,24 @@ def verify_replay(
     begun = time.perf_counter()
     start = decode.cursor.prompt_len if decode.cursor.full else decode.cursor.position
     ids = decode.step.input_ids.clone()
+    try:
+        return _verified(decode, replay, start, ids, steps, dynamic_logits, tolerance, corrupt, begun)
+    finally:
+        decode.kv.set_length(decode.cursor.position)
+        decode.step.input_ids.copy_(ids)
+
+
+def _verified(
+    decode: StaticDecode,
+    replay: Launch,
+    start: int,
+    ids: torch.Tensor,
+    steps: int,
+    dynamic_logits: torch.Tensor | None,
+    tolerance: float | None,
+    corrupt: bool,
+    begun: float,
+) -> Verification:
     first = run_steps(decode, decode.step, start, ids, steps, None)
     eager = [first, run_steps(decode, decode.step, start, ids, steps, first.fed)]
     if corrupt:
@@ -66,13 +84,12 @@ def verify_replay(
             replayed = run_steps(decode, replay, start, ids, steps, first.fed)
     else:
         replayed = run_steps(decode, replay, start, ids, steps, first.fed)
-    finite = all(bool(torch.isfinite(logits).all()) for run in (*eager, replayed) for logits in run.logits)
+    finite = is_finite(*eager, replayed)
     verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
     while verdict == "mismatch" and finite and len(eager) < EAGER_RUNS_MAX:
         eager.append(run_steps(decode, decode.step, start, ids, steps, first.fed))
-        verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits)
-    decode.kv.set_length(decode.cursor.position)
-    decode.step.input_ids.copy_(ids)
+        finite = is_finite(eager[-1])
+        verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
     relative = None if dynamic_logits is None else relative_difference(first.logits[0], dynamic_logits)
     return Verification(
         verdict=verdict,
@@ -144,6 +161,11 @@ def compare(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> Comp
     return Comparison(sum(same), first, math.inf if math.isnan(largest) else largest)
 
 
+def is_finite(*runs: Run) -> bool:
+    """Whether every logit of every step is a number."""
+    return all(bool(torch.isfinite(logits).all()) for run in runs for logits in run.logits)
+
+
 def relative_difference(value: torch.Tensor, reference: torch.Tensor) -> float:
     """‖value - reference‖ / ‖reference‖, in double precision."""
     reference = reference.cpu().double()
@@ -172,12 +194,16 @@ def run_steps(
     steps: int,
     feed: Sequence[torch.Tensor] | None,
 ) -> Run:
-    """`steps` steps from `start`, going back there when the cache is full; fed `feed`, or what the steps choose."""
+    """`steps` steps from `start`, going back there when the cache is full; fed `feed`, or what the steps choose.
+
+    Every slot behind `start` is spoilt first, so no run can live on the KV that one before it has written.
+    """
     logits: list[torch.Tensor] = []
     fed: list[torch.Tensor] = []
     room = decode.kv.capacity - start
     for number in range(steps):
         if number % room == 0:
+            decode.kv.overwrite_from(start)
             decode.kv.set_length(start)
             decode.step.input_ids.copy_(ids)
         if feed is not None:

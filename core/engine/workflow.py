@@ -297,6 +297,15 @@ class Workflow:
             self.ledger.own_block(address, size, CAPTURE_STATE)
         return captured
 
+    def recover(self) -> None:
+        """After a step that failed in the middle: layers may be at different positions, so go back to the prompt."""
+        with self.device.on(self.stream):
+            if self.static is not None and self._filled:
+                self.static.cursor.rewind()
+            if self.dynamic is not None:
+                self.dynamic.cursor.rewind()
+        self.device.synchronize()
+
     def keep(self, captured: CapturedStep) -> None:
         """Keep a demonstration's graph until release."""
         self.kept.append(captured)
