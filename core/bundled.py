@@ -1,6 +1,9 @@
 """The recordings that come with cgtop, as states."""
 
+import contextlib
+import functools
 import importlib.resources
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -47,6 +50,26 @@ def bundled_runs() -> list[RecordedRun]:
                 continue
             runs.append(RecordedRun(entry.name, telling_states(recording.events)))
     return sorted(runs, key=_rank, reverse=True)
+
+
+def play_command(*experiments: str) -> str:
+    """`cgtop play …-batches.jsonl.gz`, of the first of these experiments that a bundled recording holds; else nothing.
+
+    The file is named as the shell finds it from the working directory.
+    """
+    for experiment in experiments:
+        for path in _experiment_files(experiment):
+            with contextlib.suppress(ValueError, OSError):
+                path = path.relative_to(Path.cwd())
+            return f"cgtop play {shlex.quote(str(path))}"
+    return ""
+
+
+@functools.cache
+def _experiment_files(experiment: str) -> tuple[Path, ...]:
+    entries = importlib.resources.files(recordings).iterdir()
+    names = sorted(str(entry) for entry in entries if entry.name.endswith(f"-{experiment}.jsonl.gz"))
+    return tuple(Path(name) for name in names)
 
 
 def _rank(run: RecordedRun) -> tuple[bool, str, str]:

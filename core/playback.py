@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 from .recording import Recording
 from .state import RunState
+from .stops import Stop, stops_of
 
 SPEED_MIN = 0.125
 SPEED_MAX = 64.0
@@ -98,19 +100,39 @@ class Player:
         index = min(max(self._index + events, 1), len(self.recording.events))
         self._go_to(index, self.recording.times[index - 1])
 
-    def next_phase(self) -> bool:
-        """Go to the beginning of the next phase, or to the end where none is left: False then."""
-        begins = (t for t, _ in self.recording.phase_times if t > self.position)
-        t = next(begins, None)
-        self.seek(self.duration if t is None else t)
-        return t is not None
+    @cached_property
+    def stops(self) -> tuple[Stop, ...]:
+        """Where `next_stop` stops: the end of each phase, each change of mode, each result."""
+        return stops_of(self.recording.events, self.recording.times)
 
-    def previous_phase(self) -> bool:
-        """Go back to the beginning of this phase; from there (in the first second when playing) of the one before."""
-        before = self.position - (self._speed if self._playing else 0.0)
-        begins = [t for t, _ in self.recording.phase_times if t < before]
-        self.seek(begins[-1] if begins else 0.0)
-        return bool(begins)
+    @cached_property
+    def stop_times(self) -> tuple[float, ...]:
+        """When each stop is, in seconds."""
+        return tuple(stop.t for stop in self.stops)
+
+    def next_stop(self) -> Stop | None:
+        """Pause at the next stop; where none is left, at the end: null then."""
+        self.pause()
+        stop = next((stop for stop in self.stops if stop.index > self._index), None)
+        if stop is None:
+            self._go_to(len(self.recording.events), self.duration)
+        else:
+            self._go_to(stop.index, stop.t)
+        return stop
+
+    def previous_stop(self) -> Stop | None:
+        """Pause at the stop before this place; where there is none, at the start: null then.
+
+        While it plays, a stop that was passed within the last second is this place.
+        """
+        since = self._speed if self.playing else 0.0
+        self.pause()
+        before = [stop for stop in self.stops if stop.index < self._index and stop.t <= self._position - since]
+        if not before:
+            self._go_to(self.recording.index_at(0.0), 0.0)
+            return None
+        self._go_to(before[-1].index, before[-1].t)
+        return before[-1]
 
     def _advance(self) -> None:
         now = self._clock()

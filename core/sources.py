@@ -201,10 +201,10 @@ class RecordedSource:
         return self.player.state
 
     def send(self, command: Command) -> bool:
-        """`RunPhase` goes to the next phase, `RunAll` and `Resume` play, `Pause` pauses; the rest is refused."""
+        """`RunPhase` goes to the next stop, `RunAll` and `Resume` play, `Pause` pauses; the rest is refused."""
         match command:
             case RunPhase():
-                return self.player.next_phase()
+                return self.player.next_stop() is not None
             case RunAll() | Resume():
                 self.player.play()
             case Pause():

@@ -10,11 +10,12 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from ..core.commands import Command
+from ..core.events import Log
 from ..core.settings import RunSettings
 from ..core.sources import RecordedSource, Source
 from ..core.state import RunState
 from .leaving import Departure
-from .refusals import Facts, refusal
+from .refusals import Facts, refusal, refusal_words
 from .screens.main import MainScreen
 from .screens.modal import LogScreen
 from .widgets.buckets import theme_variables
@@ -66,8 +67,12 @@ class BaseApp(App[None]):
         self.source = source
         self.refresh_hz = min(REFRESH_HZ_MAX, max(0.1, refresh_hz))
         self.state = RunState()
+        self.said: list[Log] = []
+        """What the screen itself has to log."""
         self.main = MainScreen(source.kind, clock)
         self._playback: Playback | None = None
+        self._noticed_at: tuple[int, float] | None = None
+        """The place that the shown notice is about: events and seconds. It goes with the place."""
         self._timer: Timer | None = None
         self._departure = Departure(self._leave_by_signal)
         if theme is not None:
@@ -98,6 +103,9 @@ class BaseApp(App[None]):
     def tick(self) -> None:
         """Poll once, and show what is new."""
         state = self.source.poll()
+        if self._noticed_at is not None and self._noticed_at != self._place():
+            self._noticed_at = None
+            self.main.end_notice()
         playback = playback_of(self.source.player) if isinstance(self.source, RecordedSource) else None
         if state is self.state and playback == self._playback:
             self.main.show_clock()
@@ -108,7 +116,7 @@ class BaseApp(App[None]):
         self.state, self._playback = state, playback
         self.show_now()
         if refused is not None and refused.refused:
-            self.notice(f"{refused.refused}: {refused.why}", bad=True)
+            self.notice(refusal_words(refused.refused or "", refused.why), bad=True)
 
     def show_now(self) -> None:
         """Show the present state on every screen that draws one."""
@@ -122,7 +130,13 @@ class BaseApp(App[None]):
 
     def notice(self, text: str, *, bad: bool = False) -> None:
         """Say something in the status line for some seconds."""
+        self._noticed_at = None
         self.main.show_notice(text, NOTICE_S, bad=bad)
+
+    def notice_here(self, text: str) -> None:
+        """Say something of the place in a recording, until another is shown but for no longer than other notices."""
+        self.notice(text)
+        self._noticed_at = self._place()
 
     def restart_timer(self) -> None:
         """Poll at the rate that is set from now on."""
@@ -141,6 +155,15 @@ class BaseApp(App[None]):
         """Send a command; says so where nobody takes it."""
         if not self.source.send(command):
             self.notice("nobody took it: the worker is not there (yet)", bad=True)
+
+    def say(self, text: str) -> None:
+        """Put a line into the log, behind those of the run."""
+        self.said.append(Log(t=self.state.t, source="client", text=text))
+
+    def _place(self) -> tuple[int, float] | None:
+        if not isinstance(self.source, RecordedSource):
+            return None
+        return self.source.player.index, self.source.player.position
 
     def _leave_by_signal(self, number: int) -> None:
         self.exit(return_code=128 + number)

@@ -9,7 +9,8 @@ from .views import VIEWS, ViewId, view_key
 SourceKind = Literal["live", "recorded"]
 
 RUN_BINDINGS: list[Binding] = [
-    Binding("n", "next_phase", "next", id="cgtop.next", tooltip="Run the next phase; in a recording, go to it"),
+    Binding("n", "next_phase", "next", id="cgtop.next",
+            tooltip="Run the next phase; a recording goes to its next stop: a phase's end, another mode, a result"),
     Binding("r", "run_all", "run all", id="cgtop.run_all", tooltip="Run all phases that are left, up to replay"),
     Binding("e", "mode('eager')", "eager", id="cgtop.eager", tooltip="Decode eagerly on the StaticCache"),
     Binding("d", "mode('dynamic')", "dynamic", id="cgtop.dynamic", tooltip="Decode eagerly on a DynamicCache"),
@@ -29,8 +30,8 @@ RUN_BINDINGS: list[Binding] = [
 ]  # fmt: skip
 """What acts on the run."""
 PLAY_BINDINGS: list[Binding] = [
-    Binding("N", "previous_phase", "phase back", show=False, id="cgtop.previous",
-            tooltip="Recording: back to the beginning of the phase"),
+    Binding("N", "previous_phase", "stop back", show=False, id="cgtop.previous",
+            tooltip="Recording: back to the stop before"),
     Binding("full_stop", "step(1)", "step", key_display=".", id="cgtop.step", tooltip="Recording: one event on"),
     Binding("comma", "step(-1)", "step back", show=False, key_display=",", id="cgtop.step_back",
             tooltip="Recording: one event back"),

@@ -20,6 +20,24 @@ _RECORDED: dict[str, str] = {
     "verify": "recorded: live, this key verifies the graph again",
     "options": "recorded: the settings of a recording stay; cgtop --device cpu runs live",
 }
+_COMMAND_WORDS: dict[str, str] = {
+    "run_phase": "next phase",
+    "run_all": "run all",
+    "set_mode": "change of mode",
+    "pause": "pause",
+    "resume": "go on",
+    "verify": "verification",
+    "try_dynamic_capture": "capture on the DynamicCache",
+    "break_input": "break it",
+    "mend_input": "put it right",
+    "run_sweep": "measurement",
+    "run_bench": "comparison",
+    "run_check": "checks",
+    "cancel": "stop",
+    "quit": "quit",
+    "record": "recording",
+}
+"""What a person asked for, by the name that the engine has for it."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -44,6 +62,12 @@ def refusal(action: str, facts: Facts) -> str | None:
     if name not in _COMMANDS:
         return None
     return _worker_refusal(state) or _command_refusal(action, name, facts)
+
+
+def refusal_words(command: str, why: str) -> str:
+    """`measurement: CUDA graphs need CUDA`: what the engine refused and why, without its names for commands."""
+    asked = _COMMAND_WORDS.get(command)
+    return f"{asked}: {why}" if asked is not None else why
 
 
 def mode_of(action: str) -> Mode:
@@ -130,14 +154,28 @@ def _measure_refusal(facts: Facts) -> str | None:
     running = facts.state.running_phase
     if running is not None and running.id != "replay":
         return f"{PHASE_BY_ID[running.id].title} is still running"
+    if facts.view != "compare" and (why := _on_cpu(facts.state, "m")) is not None:
+        return why
     needed: PhaseId = "copy_kv" if facts.view == "compare" else "load"
     return _needs(facts.state, needed, "m")
 
 
 def _on_cpu(state: RunState, key: str) -> str | None:
-    if state.hello is not None and state.hello.device.kind == "cpu":
+    if _is_on_cpu(state):
         return f"{key}: capture needs CUDA; this run is on the CPU"
     return None
+
+
+def why_no_capture(state: RunState) -> str:
+    """Why nothing can be captured in this run, if that is known; else nothing."""
+    capture = state.phase("capture")
+    if capture.status == "unavailable":
+        return capture.end.reason if capture.end is not None else ""
+    return "capture needs CUDA; this run is on the CPU" if _is_on_cpu(state) else ""
+
+
+def _is_on_cpu(state: RunState) -> bool:
+    return state.hello is not None and state.hello.device.kind == "cpu"
 
 
 def _needs(state: RunState, phase: PhaseId, key: str) -> str | None:

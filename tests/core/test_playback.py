@@ -103,30 +103,30 @@ def test_steps_show_each_event_alone_even_those_of_one_moment(clock: FakeClock) 
     assert player.index == 1
 
 
-def test_next_phase_visits_every_phase_and_ends_at_the_end(player: Player) -> None:
-    player.pause()
-    visited = []
-    while player.next_phase():
-        running = player.state.running_phase
-        assert running is not None
-        visited.append(running.id)
-    assert tuple(visited) == PHASE_IDS
+def test_next_stop_visits_the_end_of_every_phase_with_its_figures_and_pauses_there(
+    player: Player, clock: FakeClock
+) -> None:
+    ended = []
+    while (stop := player.next_stop()) is not None:
+        clock.now += 60.0
+        assert (player.playing, player.position, player.index) == (False, stop.t, stop.index)
+        assert player.state.running_phase is None or player.state.running_phase.id == "replay"
+        ended += [row.id for row in player.state.phases if row.end is not None and row.id not in ended]
+        assert all(phase in player.state.boundary_memory for phase in ended)
+    assert tuple(ended) == PHASE_IDS
     assert player.at_end
     back = []
-    while player.previous_phase():
-        running = player.state.running_phase
-        assert running is not None
-        back.append(running.id)
-    assert tuple(reversed(back)) == PHASE_IDS
+    while (stop := player.previous_stop()) is not None:
+        back.append(stop)
+    assert tuple(reversed(back)) == player.stops[:-1]  # the last is the end itself
     assert player.position == 0.0
 
 
-def test_previous_phase_is_reached_while_playing(player: Player, clock: FakeClock) -> None:
-    begins = [t for t, _ in player.recording.phase_times]
-    player.seek(begins[3])
+def test_the_stop_just_passed_is_skipped_backwards_while_it_plays(player: Player, clock: FakeClock) -> None:
+    player.seek(player.stops[3].t)
     clock.now += 0.3
-    player.previous_phase()
-    assert player.position == begins[2]
+    assert player.previous_stop() == player.stops[2]
+    assert not player.playing
 
 
 def test_a_clock_that_goes_back_does_not_move_it_back(player: Player, clock: FakeClock) -> None:

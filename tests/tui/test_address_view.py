@@ -65,6 +65,14 @@ def test_a_row_has_address_bytes_state_and_how_the_next_value_comes() -> None:
     assert "copy_: the host copies" in text(lines)
 
 
+def test_on_a_cpu_nothing_is_said_of_replays() -> None:
+    assert "the replay does it" in text(render_addresses(view(), 120, 30))
+    on_cpu = msgspec.structs.replace(view(), on_cpu=True)
+    lines = text(render_addresses(on_cpu, 120, 30))
+    assert "the step itself writes the next value" in lines
+    assert "before a replay" not in lines
+
+
 def test_a_tensor_that_moved_is_named_by_itself_and_in_words() -> None:
     lines = render_addresses(view(moved=("keys 7", "keys 9")), 120, 30)
     assert lines[0].plain.startswith("✗ 2 moved of 110 fixed tensors: stale graph")
@@ -75,7 +83,9 @@ def test_a_tensor_that_moved_is_named_by_itself_and_in_words() -> None:
 
 def test_what_was_not_compared_yet_is_not_called_unmoved() -> None:
     fresh = msgspec.structs.replace(view(), addresses=Addresses(fixed=fixed()))
-    assert "not compared yet" in render_addresses(fresh, 120, 30)[0].plain
+    lines = render_addresses(fresh, 120, 30)
+    assert "not compared yet" in lines[0].plain
+    assert next(line.plain for line in lines if line.plain.startswith("keys")).split()[-2:] == ["n/a", "in-graph"]
     assert "no fixed tensors yet" in text(render_addresses(AddressSlice(), 120, 30))
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from cgtop.core.commands import (
+    AnyCommand,
     BreakInput,
     Cancel,
     Command,
@@ -21,10 +23,11 @@ from cgtop.core.commands import (
     TryDynamicCapture,
     Verify,
 )
-from cgtop.core.events import Demonstration, End, Error, PhaseBegin, PhaseEnd, Status
+from cgtop.core.events import Demonstration, DeviceInfo, End, Error, PhaseBegin, PhaseEnd, Status
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.keys import ALL_BINDINGS, PLAY_BINDINGS, RUN_BINDINGS
+from cgtop.tui.refusals import refusal_words
 from cgtop.tui.screens.modal import AskScreen
 from cgtop.tui.views import VIEWS, view_key
 from tests.sample import hello
@@ -253,7 +256,27 @@ async def test_what_the_engine_refuses_is_said_with_its_reason() -> None:
     async with running(source) as pilot:
         source.state = fold(LOADED, Status(t=9.0, state="idle", refused="set_mode", why="no graph was captured"))
         app_of(pilot).tick()
-        assert notice(pilot) == "set_mode: no graph was captured"
+        assert notice(pilot) == "change of mode: no graph was captured"
+
+
+@pytest.mark.parametrize("command", get_args(AnyCommand), ids=lambda command: str(command.__name__))
+def test_no_refusal_shows_the_engines_name_of_a_command(command: type[Command]) -> None:
+    tag = command.__struct_config__.tag
+    assert isinstance(tag, str)
+    said = refusal_words(tag, "it cannot")
+    assert said.endswith(": it cannot")
+    assert "_" not in said
+    assert refusal_words("of_a_newer_engine", "it cannot") == "it cannot"
+
+
+@pytest.mark.parametrize("view", ["5", "6"])
+async def test_on_a_cpu_a_sweep_is_not_even_asked_for(view: str) -> None:
+    on_cpu = msgspec.structs.replace(hello(), device=DeviceInfo(kind="cpu", name="a CPU"))
+    source = FakeLive(fold(fold(RunState(), on_cpu), PhaseEnd(phase="load")))
+    async with running(source) as pilot:
+        await pilot.press(view, "m")
+        assert notice(pilot) == "m: capture needs CUDA; this run is on the CPU"
+        assert source.sent == []
 
 
 async def test_restart_asks_first_and_starts_anew_on_yes_only() -> None:
@@ -284,16 +307,17 @@ async def test_quit_leaves_from_any_screen_and_does_not_wait_for_the_source(key:
 # ------------------------------------------------------------------------------------------------ recordings
 
 
-async def test_in_a_recording_n_goes_to_the_next_phase_and_space_pauses() -> None:
+async def test_in_a_recording_n_goes_to_the_next_stop_and_space_pauses() -> None:
     source = FakeRecorded(playing=True)
     async with running(source) as pilot:
         await pilot.press("n")
-        assert source.player.position == pytest.approx(0.5)
-        for playing in (False, True):
+        stop = source.player.stops[0].t
+        assert source.player.position == stop
+        for playing in (True, False):
             await pilot.press("space")
             assert source.player.playing is playing
         await pilot.press("right_square_bracket")
-        assert source.player.position == pytest.approx(5.5)
+        assert source.player.position == pytest.approx(stop + 5.0, abs=0.2)
         await pilot.press("left_square_bracket", "left_square_bracket")
         assert source.player.position == 0.0
 

@@ -3,11 +3,15 @@
 import pytest
 from textual.content import Content
 
-from cgtop.core.sources import Source
+from cgtop.core.events import Event, Status
+from cgtop.core.playback import Player
+from cgtop.core.recording import Recording
+from cgtop.core.sources import RecordedSource, Source
 from cgtop.tui.keys import PLAY_BINDINGS
 from cgtop.tui.widgets.seek_bar import SeekView, render_seek
+from tests.sample import hello
 from tests.tui.driving import app_of, notice, running, screen_text
-from tests.tui.fakes import FakeLive, FakeRecorded, until
+from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, until
 
 DECODING = until("replay", decoding=True)
 
@@ -28,10 +32,66 @@ async def test_a_recording_is_stepped_by_phase_both_ways() -> None:
     source = FakeRecorded(0.0, playing=False)
     async with running(source) as pilot:
         await pilot.press("n", "n", "n")
-        assert app_of(pilot).state.running_phase is not None
-        third = source.player.position
+        third, all_of_them = source.player.stops[2], len(source.player.stops)
+        assert app_of(pilot).state.phase("prefill").status == "done"
+        assert notice(pilot) == f"stop 3 of {all_of_them}, {third.what}"
         await pilot.press("N")
-        assert source.player.position < third
+        assert source.player.position == source.player.stops[1].t
+        assert notice(pilot).startswith("stop 2 of ")
+
+
+async def test_n_pauses_at_the_end_of_the_phase_while_someone_talks() -> None:
+    source = FakeRecorded(0.0, playing=True)
+    async with running(source) as pilot:
+        await pilot.press("n")
+        place = source.player.position
+        source.clock.now += 60.0
+        app_of(pilot).tick()
+        assert (source.player.playing, source.player.position) == (False, place)
+
+
+async def test_the_last_stop_is_named_as_such_and_what_plays_on() -> None:
+    source = FakeRecorded(0.0, playing=False)
+    async with running(source) as pilot:
+        for _ in source.player.stops:
+            await pilot.press("n")
+        assert notice(pilot).startswith("last stop, Release: done; space plays ")
+        await pilot.press("n")
+        assert "at the end; space plays from the start" in notice(pilot)
+
+
+async def test_what_was_said_of_a_place_goes_with_it() -> None:
+    source = FakeRecorded(0.0, playing=False)
+    async with running(source) as pilot:
+        source.player.seek(source.player.duration)
+        app_of(pilot).tick()
+        await pilot.press("n")
+        assert "at the end" in notice(pilot)
+        await pilot.press("N")
+        assert "at the end" not in notice(pilot)
+        await pilot.press("full_stop", "comma", "left_square_bracket")
+        assert notice(pilot) == ""
+        await pilot.press("full_stop")
+        assert notice(pilot).startswith("event ")
+        await pilot.press("space")
+        source.clock.now += 2.0
+        app_of(pilot).tick()
+        assert notice(pilot) == ""
+
+
+async def test_a_recording_under_a_second_ends_with_its_dot_at_the_end() -> None:
+    clock = FakeClock()
+    events: list[Event] = [hello(), *(Status(t=0.2 * step, state="idle") for step in range(1, 4))]
+    async with running(RecordedSource(Player(Recording(events), clock))) as pilot:
+        clock.now += 0.35
+        app_of(pilot).tick()
+        bar = app_of(pilot).main.seek_bar
+        assert 0.3 <= bar.view.place <= 0.35
+        clock.now += 5.0
+        app_of(pilot).tick()
+        (line,) = render_seek(bar.view, 80)
+        assert line.plain.startswith(" ⏸ 0.60 s ")
+        assert "─" not in line.plain
 
 
 async def test_the_speed_doubles_and_halves_within_its_limits_and_shows() -> None:
@@ -99,7 +159,7 @@ async def test_a_playing_recording_draws_its_place_once_a_second() -> None:
 @pytest.mark.parametrize("width", range(1, 121, 7))
 @pytest.mark.parametrize("place", [0.0, 61.0, 200.0])
 def test_the_bar_is_never_wider_than_its_line(width: int, place: float) -> None:
-    (line,) = render_seek(SeekView(place=place, duration=200.0, playing=True, phases=(0.0, 50.0, 199.0)), width)
+    (line,) = render_seek(SeekView(place=place, duration=200.0, playing=True, stops=(0.0, 50.0, 199.0)), width)
     assert isinstance(line, Content)
     assert line.cell_length <= width
     if width >= 30:

@@ -82,7 +82,7 @@ def test_a_capture_that_fails_tells_why_and_agrees_with_the_guide() -> None:
 
 def test_before_an_attempt_the_key_is_named_but_not_in_a_recording_and_not_on_a_cpu() -> None:
     assert "press t" in text(render_caches(view(), 120, 30))
-    assert "not attempted in this recording" in text(render_caches(view(recorded=True), 120, 30))
+    assert "not attempted up to here" in text(render_caches(view(recorded=True), 120, 30))
     on_cpu = folded([hello(), PhaseEnd(phase="capture", status="unavailable", reason="needs CUDA")])
     assert "not possible here: needs CUDA" in text(render_caches(CacheSlice.of(on_cpu), 120, 30))
 

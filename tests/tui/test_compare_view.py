@@ -1,5 +1,8 @@
 """The view of a comparison, drawn without an app."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 from textual.content import Content
@@ -80,7 +83,10 @@ def test_throttling_an_unsteady_clock_and_wrong_results_are_said_in_words(size: 
 
 def test_before_it_says_how_or_why_not() -> None:
     assert "Press m to compare" in text(render_compare(CompareSlice(), 120, 30))
-    assert "no comparison up to here" in text(render_compare(CompareSlice(recorded=True), 120, 30))
+    assert "None in this recording up to here." in text(render_compare(CompareSlice(recorded=True), 120, 30))
+    named = text(render_compare(CompareSlice.of(RunState(), recorded=True), 200, 30))
+    (command,) = re.findall(r"cgtop play (\S+)", named)
+    assert Path(command).is_file()
     without = CompareSlice(no_capture="needs CUDA")
     assert "a graph cannot take part: needs CUDA" in text(render_compare(without, 120, 30))
 

@@ -247,6 +247,8 @@ def test_tokens_are_text_where_there_is_one_and_the_newest_ids_else() -> None:
     assert text(render_tokens(TokensView(ids=(1, 2, 3), text="a line\nand one more"), 40, 2)) == "a line\nand one more"
     assert text(render_tokens(TokensView(ids=tuple(range(100))), 11, 2)) == "92 93 94 95\n96 97 98 99"
     assert text(render_tokens(TokensView(), 40, 2)) == "nothing decoded yet"
+    assert text(render_tokens(TokensView(decoded=True), 40, 2)) == "no token ids were recorded"
+    assert text(render_tokens(TokensView(decoded=True), 14, 2)) == "no token ids\nwere recorded"
     assert "\x1b" not in text(render_tokens(TokensView(text="\x1b[31mred"), 40, 2))
 
 
@@ -282,6 +284,16 @@ def test_the_banner_tells_whose_gpu_when_which_model_and_how_to_go_live() -> Non
     ):
         assert wanted in banner
     assert "NVIDIA Sample GPU" in text(render_banner(view, 40))
+
+
+@pytest.mark.parametrize("width", range(1, 161, 8))
+def test_the_banner_says_that_it_is_not_live_and_nothing_of_this_machine(width: int) -> None:
+    for known in (hello(), None):
+        banner = text(render_banner(TitleView(hello=known, recorded=True), width))
+        assert "machine" not in banner
+        assert "here" not in banner
+        if width >= 64:
+            assert "not live" in banner
 
 
 def test_escape_codes_in_a_model_name_never_reach_the_title() -> None:

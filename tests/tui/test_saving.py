@@ -6,6 +6,7 @@ import pytest
 
 from cgtop.core.recorder import RecordingError
 from cgtop.core.recording import RecordingWriter, open_recording
+from cgtop.tui.screens.modal import LogScreen
 from tests.sample import sample_run
 from tests.tui.driving import app_of, notice, running, screen_text
 from tests.tui.fakes import FakeLive, FakeRecorded, until
@@ -47,7 +48,12 @@ async def test_screen_report_and_recording_go_into_a_folder_that_is_named(
     async with running(source) as pilot:
         await pilot.press("s")
         folder = only_folder(tmp_path)
-        assert notice(pilot) == f"saved in {folder.name}/: screen.svg, report.md, recording.jsonl.gz"
+        assert notice(pilot) == f"saved 3 files in {folder.name}/"
+        await pilot.press("l")
+        await pilot.pause()
+        log = pilot.app.screen
+        assert isinstance(log, LogScreen)
+        assert f"saved in {folder}: screen.svg, report.md, recording.jsonl.gz" in log.lines[-1].plain
     assert "<svg" in (folder / "screen.svg").read_text()
     report = (folder / "report.md").read_text()
     assert report.startswith("# cgtop")

@@ -1,15 +1,20 @@
 """The views of the sweeps, drawn without an app."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 from textual.content import Content
 
-from cgtop.core.events import SweepBegin, SweepEnd, SweepRow
+from cgtop.core.events import DeviceInfo, SweepBegin, SweepEnd, SweepRow
 from cgtop.core.guide import BATCH_SIZES, CACHE_LENGTHS
 from cgtop.core.memory_map import MIB
-from cgtop.core.state import fold
+from cgtop.core.recording import open_recording
+from cgtop.core.state import RunState, fold
 from cgtop.tui.widgets.sweep_slice import SweepSlice, added, per
 from cgtop.tui.widgets.sweep_view import SweepView, render_sweep
+from tests.sample import hello
 from tests.tui.fakes import until
 from tests.tui.sweeps import TOKEN, batches, cache_lens, length_row
 
@@ -129,6 +134,23 @@ def test_before_a_sweep_the_guide_and_the_closed_form_are_there_and_the_key() ->
     recorded = text(render_sweep(SweepSlice(kind="batches", recorded=True), 120, 20))
     assert "Press m" not in recorded
     assert "16: 4,464" in recorded
+
+
+def test_where_nothing_can_be_captured_it_says_so_and_invites_nobody() -> None:
+    on_cpu = msgspec.structs.replace(hello(), device=DeviceInfo(kind="cpu", name="a CPU"))
+    lines = text(render_sweep(SweepSlice.of(fold(RunState(), on_cpu), "cache_lens"), 120, 20))
+    assert "Not possible here: capture needs CUDA" in lines
+    assert "Press m" not in lines
+
+
+def test_a_view_without_a_measurement_names_the_bundled_recording_that_has_one() -> None:
+    lines = text(render_sweep(SweepSlice.of(until("release"), "batches", recorded=True), 200, 20))
+    (command,) = re.findall(r"cgtop play (\S+)", lines)
+    assert Path(command).is_file()
+    assert any(
+        isinstance(event, SweepRow) and event.sweep == "batches" for event in open_recording(Path(command)).events
+    )
+    assert "cgtop play" not in text(render_sweep(SweepSlice(kind="batches", recorded=True), 200, 20))
 
 
 def test_the_slice_is_folded_out_of_a_runs_events() -> None:

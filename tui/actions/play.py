@@ -2,6 +2,7 @@
 
 from ...core.sources import RecordedSource
 from ..base_app import BaseApp
+from ..place_words import AT_THE_START, stop_words
 from ..widgets.seek_bar import SeekBar
 
 
@@ -9,11 +10,12 @@ class PlayActions(BaseApp):
     """What acts on a recording; live, each says why it cannot."""
 
     def action_previous_phase(self) -> None:
-        """Back to the beginning of the phase, from there to the one before."""
+        """Back to the stop before, and pause there."""
         if self.can("previous_phase") and isinstance(self.source, RecordedSource):
-            if not self.source.player.previous_phase():
-                self.notice("no phase begins before this: at the start")
+            player = self.source.player
+            stop = player.previous_stop()
             self.tick()
+            self.notice_here(stop_words(player, stop) if stop is not None else AT_THE_START)
 
     def action_step(self, events: int) -> None:
         """Some events on or back; it pauses."""
@@ -22,7 +24,7 @@ class PlayActions(BaseApp):
             player.step(events)
             self.tick()
             kind = type(player.recording.events[player.index - 1]).__struct_config__.tag
-            self.notice(f"event {player.index:,} of {len(player.recording.events):,}: {kind}")
+            self.notice_here(f"event {player.index:,} of {len(player.recording.events):,}: {kind}")
 
     def action_speed(self, doublings: int) -> None:
         """Play twice or half as fast."""
@@ -39,9 +41,9 @@ class PlayActions(BaseApp):
             player = self.source.player
             before = player.position
             player.seek(before + seconds)
-            if player.position == before:
-                self.notice("at the end" if seconds > 0 else "at the start")
             self.tick()
+            if player.position == before:
+                self.notice_here("at the end" if seconds > 0 else "at the start")
 
     def on_seek_bar_sought(self, event: SeekBar.Sought) -> None:
         """To the place that was clicked."""

@@ -17,6 +17,7 @@ from ...core.commands import (
 from ...core.settings import RunSettings
 from ...core.sources import RecordedSource
 from ..base_app import BaseApp, Restartable
+from ..place_words import AT_THE_END, stop_words
 from ..refusals import measuring, mode_of, releases_while_decoding
 from ..screens.modal import AskScreen
 from ..screens.settings import SettingsScreen
@@ -27,13 +28,14 @@ class RunActions(BaseApp):
     """What acts on a live run; phases and pause steer a recording's player too."""
 
     def action_next_phase(self) -> None:
-        """The next phase: run live, gone to in a recording."""
+        """The next phase: run live. A recording goes to its next stop, and pauses there."""
         if not self.can("next_phase"):
             return
         if isinstance(self.source, RecordedSource):
-            if not self.source.player.next_phase():
-                self.notice("no phase begins after this one: at the end; space plays from the start")
+            player = self.source.player
+            stop = player.next_stop()
             self.tick()
+            self.notice_here(stop_words(player, stop) if stop is not None else AT_THE_END)
         elif releases_while_decoding(self.state):
             self.push_screen(
                 AskScreen("Release everything now?", "Only release is left: decoding ends, and R has to start anew."),

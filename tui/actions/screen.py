@@ -62,7 +62,7 @@ class ScreenActions(BaseApp):
 
     def action_log(self) -> None:
         """The log."""
-        self.push_screen(LogScreen("Log", lambda: log_lines(self.state.log), keys="l"))
+        self.push_screen(LogScreen("Log", lambda: log_lines([*self.state.log, *self.said]), keys="l"))
 
     def action_help(self) -> None:
         """The help, made from the bindings."""
@@ -79,10 +79,12 @@ class ScreenActions(BaseApp):
             names = save_into(folder, svg, self.state, self.source)
         except SaveError as error:
             self.notice(f"not saved: {error}", bad=True)
+            self.say(f"not saved: {error}; the folder is {folder}")
         except OSError as error:
             self.notice(f"not saved: {error.strerror or error}", bad=True)
         else:
-            self.notice(f"saved in {folder.name}/: {', '.join(names)}")
+            self.notice(f"saved {len(names)} files in {folder.name}/")
+            self.say(f"saved in {folder}: {', '.join(names)}")
 
     def action_theme(self) -> None:
         """Dark, light, or the terminal's own colours."""

@@ -148,11 +148,11 @@ class MainScreen(Screen[None]):
         if playback is not None and own_line:
             self.seek_bar.show(
                 SeekView(
-                    place=float(int(playback.position)),
+                    place=playback.position,
                     duration=playback.duration,
                     playing=playback.playing,
                     speed=playback.speed,
-                    phases=playback.phases,
+                    stops=playback.stops,
                 )
             )
 

@@ -70,11 +70,9 @@ class PhasesPane(Pane):
         self.telemetry.show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
         self.memory_bar.show(MemoryView(memory=state.memory, letters=around.letters, on_cpu=on_cpu))
         self._show_speed(state)
-        model = state.hello.model if state.hello is not None else None
         self.explanation_pane.show(self.explanation())
-        self.token_pane.show(
-            TokensView(ids=state.tokens, text=state.text, random_weights=model is not None and model.source == "random")
-        )
+        decoded = any(figures.tokens for figures in state.decode_by_mode.values())
+        self.token_pane.show(TokensView(ids=state.tokens, text=state.text, decoded=decoded))
 
     def show_error(self, view: ErrorView) -> None:
         """Show an error in the explanation's place; CSS does so while the screen has the class `-error`."""

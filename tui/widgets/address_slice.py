@@ -29,6 +29,7 @@ class AddressSlice(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there is a graph to replay now."""
     no_capture: str = ""
     """Why nothing can be captured here, if so."""
+    on_cpu: bool = False
     recorded: bool = False
     cursor: AddressCursor = AddressCursor()
 
@@ -42,6 +43,7 @@ class AddressSlice(msgspec.Struct, frozen=True, kw_only=True):
             replays=graph.replays if graph is not None else None,
             can_break=capture.status == "done" and state.phase("release").status == "pending",
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
+            on_cpu=state.hello is not None and state.hello.device.kind == "cpu",
             recorded=recorded,
         )
 

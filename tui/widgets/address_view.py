@@ -18,6 +18,11 @@ HOW = {
     "copy_": "the host copies the next value into the same place before a replay",
     "constant": "it never changes",
 }
+HOW_WITHOUT_GRAPH = {
+    "in-graph": "the step itself writes the next value; a graph would hold that write",
+    "copy_": "the host copies the next value into the same place before a step",
+    "constant": HOW["constant"],
+}
 WORDS = 2
 """Lines of explanation that the table leaves room for."""
 
@@ -62,7 +67,8 @@ def render_addresses(view: AddressSlice, width: int, height: int) -> list[Conten
     below = wrapped(shown, width, max(1, height // 2 if view.demonstration is not None else height // 4))
     room = height - 1 - len(below)
     words = wrapped(_how_words(view), width, min(WORDS + 1, max(0, room - len(rows) - 1)))
-    table = _table(rows, view.cursor.top, width, room - len(words))
+    compared = bool(view.addresses.checked or view.addresses.moved)
+    table = _table(rows, view.cursor.top, width, room - len(words), compared=compared)
     lines = [head, *table, *words, *below]
     if view.demonstration is not None and height < 12:
         lines = [head, *wrapped(shown, width, height - 1)]
@@ -105,11 +111,11 @@ def _verdict(addresses: Addresses, width: int) -> Content:
     return Content.assemble(("✓ 0 moved", "bold $text-success"), f" of {number}, {times}, before every replay")
 
 
-def _table(rows: Sequence[Entry], top: int, width: int, room: int) -> list[Content]:
+def _table(rows: Sequence[Entry], top: int, width: int, room: int, *, compared: bool) -> list[Content]:
     """Heading and rows that fit, from the scrolled one on; how many are left out stands in the last line."""
     if room < 2:
         return []
-    lines = table_lines(_columns(rows, width))
+    lines = table_lines(_columns(rows, width, compared=compared))
     heading, body = lines[0], lines[1:]
     if len(body) <= room - 1:
         return lines
@@ -120,8 +126,8 @@ def _table(rows: Sequence[Entry], top: int, width: int, room: int) -> list[Conte
     return [heading, *body[first : first + shown], *more]
 
 
-def _columns(rows: Sequence[Entry], width: int) -> tuple[Column, ...]:
-    state = (_state(row) for row in rows)
+def _columns(rows: Sequence[Entry], width: int, *, compared: bool) -> tuple[Column, ...]:
+    state = (_state(row, compared=compared) for row in rows)
     return fitting(
         (
             column("tensor", (clean(row.name) for row in rows), 0, left=True),
@@ -152,17 +158,18 @@ def _bytes(tensors: Sequence[FixedTensor], width: int) -> str:
     )
 
 
-def _state(row: Entry) -> Content:
+def _state(row: Entry, *, compared: bool) -> Content:
     moved = sum(tensor.moved for tensor in row.tensors)
     if not moved:
-        return Content.styled("no", "$text-success")
+        return Content.styled("no", "$text-success") if compared else Content.styled(NA, "$muted")
     return Content.styled("✗ moved" if len(row.tensors) == 1 else f"✗ {moved}", "bold $text-error")
 
 
 def _how_words(view: AddressSlice) -> list[Content]:
     fixed = view.addresses.fixed if view.addresses is not None else ()
     present = dict.fromkeys(tensor.update for tensor in fixed)
-    return [paragraph(update, Content.styled(f"{HOW[update]}.", "$muted")) for update in present]
+    how = HOW_WITHOUT_GRAPH if view.on_cpu or view.no_capture else HOW
+    return [paragraph(update, Content.styled(f"{how[update]}.", "$muted")) for update in present]
 
 
 # ----------------------------------------------------------------------------------------------- demonstration

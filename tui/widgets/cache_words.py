@@ -117,7 +117,7 @@ def capture_outcome(view: CacheSlice) -> Content:
         if view.no_capture:
             text = f"not possible here: {clean(view.no_capture)}."
         elif view.recorded:
-            text = "not attempted in this recording."
+            text = "not attempted up to here."
         else:
             text = "press t to attempt it and see what its replays do."
         return paragraph(label, Content.styled(text, "$muted"))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from textual.content import Content
 
+from ...core.bundled import play_command
 from ...core.events import ArmResult, Comparison
 from ...core.guide import SPEED_EAGER_TOK_S, SPEED_GRAPH_TOK_S, SPEED_UP
 from ...core.settings import Mode
@@ -32,6 +33,8 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
     """Whether the run itself has ended, so that nothing more comes."""
     recorded: bool = False
+    elsewhere: str = ""
+    """The command that plays a recording with a comparison, if there is one."""
 
     @classmethod
     def of(cls, state: RunState, *, recorded: bool = False) -> "CompareSlice":
@@ -42,6 +45,7 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
             over=state.end is not None,
             recorded=recorded,
+            elsewhere=play_command("bench", "check") if state.comparison is None else "",
         )
 
 
@@ -93,7 +97,7 @@ def _progress(view: CompareSlice, comparison: Comparison) -> Content:
 
 def _before(view: CompareSlice) -> list[Content]:
     if view.recorded:
-        how = "This recording has no comparison up to here."
+        how = f"None in this recording up to here{f'; there is one in: {view.elsewhere}' if view.elsewhere else '.'}"
     elif view.no_capture:
         how = f"Press m to compare; a graph cannot take part: {clean(view.no_capture)}."
     else:

@@ -1,4 +1,4 @@
-"""The place in a recording: a bar of its whole length with the beginnings of its phases."""
+"""The place in a recording: a bar of its whole length with the places where a step stops."""
 
 import msgspec
 from textual.content import Content
@@ -8,18 +8,18 @@ from textual.message import Message
 from ..format import clock
 from .lines import LinesWidget
 
-DONE, LEFT, PHASE, HERE = "━", "─", "┿", "●"
+DONE, LEFT, STOP, HERE = "━", "─", "┿", "●"
 
 
 class SeekView(msgspec.Struct, frozen=True):
-    """What the bar shows. Seconds; `place` is a whole one, so that a bar that looks the same is the same."""
+    """What the bar shows. Seconds; `place` moves in steps, so that a bar that looks the same is the same."""
 
     place: float = 0.0
     duration: float = 0.0
     playing: bool = False
     speed: float = 1.0
-    phases: tuple[float, ...] = ()
-    """When each phase begins."""
+    stops: tuple[float, ...] = ()
+    """Where a step stops."""
 
 
 class SeekBar(LinesWidget[SeekView]):
@@ -43,6 +43,11 @@ class SeekBar(LinesWidget[SeekView]):
             self.post_message(self.Sought(self.view.duration * (event.x - start) / (room - 1)))
 
 
+def place_time(t: float, duration: float) -> str:
+    """`0:12`; in a recording of less than two seconds `0.62 s`."""
+    return f"{t:.2f} s" if 0 < duration < 2 else clock(t)
+
+
 def render_seek(view: SeekView, width: int) -> list[Content]:
     """` ▶ 0:12 ━━━━●──┿─── 3:20 ×1 `; times and bar give way as it narrows."""
     room = _bar_place(view, width)[1]
@@ -50,8 +55,8 @@ def render_seek(view: SeekView, width: int) -> list[Content]:
     if room < 4:
         return [Content(before.strip()).truncate(width)]
     here = _cell(view.place, view, room)
-    marks = {_cell(begin, view, room) for begin in view.phases}
-    cells = [PHASE if cell in marks else DONE if cell < here else LEFT for cell in range(room)]
+    marks = {_cell(stop, view, room) for stop in view.stops}
+    cells = [STOP if cell in marks else DONE if cell < here else LEFT for cell in range(room)]
     return [
         Content.assemble(
             (before, "bold"),
@@ -64,11 +69,11 @@ def render_seek(view: SeekView, width: int) -> list[Content]:
 
 
 def _before(view: SeekView) -> str:
-    return f" {'▶' if view.playing else '⏸'} {clock(view.place)} "
+    return f" {'▶' if view.playing else '⏸'} {place_time(view.place, view.duration)} "
 
 
 def _after(view: SeekView) -> str:
-    return f" {clock(view.duration)} ×{view.speed:g} "
+    return f" {place_time(view.duration, view.duration)} ×{view.speed:g} "
 
 
 def _bar_place(view: SeekView, width: int) -> tuple[int, int]:

@@ -4,8 +4,10 @@ from itertools import groupby
 
 import msgspec
 
+from ...core.bundled import play_command
 from ...core.events import SweepBegin, SweepEnd, SweepKind, SweepRow
 from ...core.state import RunState, Sweep
+from ..refusals import why_no_capture
 
 STRATEGIES: dict[str, str] = {
     "own": "own cache and own pool for each size, as the guide counts",
@@ -14,6 +16,8 @@ STRATEGIES: dict[str, str] = {
     "shared-cache": "one cache of the largest size, sliced for the others; one pool",
     "paged": "pages of one shared pool through a block table, as PagedAttention",
 }
+EXPERIMENTS: dict[SweepKind, tuple[str, ...]] = {"cache_lens": ("scaling",), "batches": ("batches",)}
+"""How the names of bundled recordings of a sweep end."""
 
 
 class SweepCursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +40,10 @@ class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
     """Keys and values of one token of one sequence, by the closed form."""
     capacity: int | None = None
     recorded: bool = False
+    no_capture: str = ""
+    """Why nothing can be captured here, and so nothing measured, if so."""
+    elsewhere: str = ""
+    """The command that plays a recording of such a sweep, if there is one."""
     cursor: SweepCursor = SweepCursor()
 
     @classmethod
@@ -54,6 +62,8 @@ class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
             token_bytes=model.static_cache_bytes // tokens if model is not None and tokens else None,
             capacity=asked.max_cache_len if asked is not None else None,
             recorded=recorded,
+            no_capture=why_no_capture(state),
+            elsewhere=play_command(*EXPERIMENTS[kind]) if sweep.begin is None else "",
         )
 
     @property

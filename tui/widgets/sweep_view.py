@@ -139,11 +139,13 @@ def _progress(view: SweepSlice, width: int) -> Content:
 
 
 def _before(view: SweepSlice) -> list[Content]:
-    how = (
-        "This recording has no such measurement up to here."
-        if view.recorded
-        else "Press m to measure; it needs a loaded model and keeps every row if it is stopped."
-    )
+    if view.recorded:
+        how = "Not in this recording up to here"
+    elif view.no_capture:
+        how = f"Not possible here: {clean(view.no_capture)}"
+    else:
+        how = "Press m to measure; it needs a loaded model and keeps every row if it is stopped"
+    how += f". A measurement that was recorded: {view.elsewhere}" if view.elsewhere else "."
     if view.kind == "cache_lens":
         guide = ", ".join(f"{row.tokens:,}: {row.total_mib} ({row.per_1000_mib})" for row in CACHE_LENGTHS)
         what = (

@@ -1,14 +1,20 @@
 """The title line, the banner of a recording, and the one line of a very small terminal."""
 
+import math
+
 import msgspec
 from textual.content import Content
 
 from ...core.events import Decode, DeviceInfo, Hello
 from ...core.playback import Player
 from ...core.state import RunState
-from ..format import clean, clock, count, tok_s
+from ..format import clean, count, tok_s
 from .lines import LinesWidget, spread
 from .phase_list import PhasesView, row_figure, shown_row
+from .seek_bar import place_time
+
+SHORT_STEPS = 20
+"""Steps in which the place moves through a recording of less than as many seconds."""
 
 
 class Playback(msgspec.Struct, frozen=True):
@@ -18,20 +24,27 @@ class Playback(msgspec.Struct, frozen=True):
     duration: float
     playing: bool
     speed: float = 1.0
-    phases: tuple[float, ...] = ()
-    """When each phase begins."""
+    stops: tuple[float, ...] = ()
+    """Where a step stops."""
 
 
 def playback_of(player: Player) -> Playback:
     """The player's place now."""
     return Playback(
-        # Whole seconds: what is shown changes no more often than that.
-        position=float(int(player.position)),
+        position=_shown_position(player),
         duration=player.duration,
         playing=player.playing,
         speed=player.speed,
-        phases=tuple(t for t, _ in player.recording.phase_times),
+        stops=player.stop_times,
     )
+
+
+def _shown_position(player: Player) -> float:
+    """In steps of a second, or finer in a short recording: what is shown changes no more often. The end is exact."""
+    if player.at_end:
+        return player.duration
+    grain = min(1.0, player.duration / SHORT_STEPS)
+    return math.floor(player.position / grain) * grain if grain > 0 else 0.0
 
 
 class TitleView(msgspec.Struct, frozen=True):
@@ -53,7 +66,7 @@ class TitleBar(LinesWidget[TitleView]):
 
 
 class Banner(LinesWidget[TitleView]):
-    """The line that says that all of this was recorded elsewhere."""
+    """The line that says that all of this was recorded."""
 
     def draw(self, view: TitleView, width: int, height: int) -> list[Content]:
         """As `render_banner` says."""
@@ -123,27 +136,27 @@ def render_title(view: TitleView, width: int) -> list[Content]:
 
 
 def render_banner(view: TitleView, width: int) -> list[Content]:
-    """`Recorded on NVIDIA H200, 2026-11-30: not this machine. Live: cgtop --device cpu   ▶ 0:12 / 3:20`."""
+    """`RECORDED on NVIDIA H200, 2026-11-30: not live. Live: cgtop --device cpu   ▶ 0:12 / 3:20`."""
     place = Content("")
     if view.playback is not None:
         playback = view.playback
         glyph = "▶" if playback.playing else "⏸"
         speed = f" ×{playback.speed:g}" if playback.speed != 1 else ""
-        place = Content(f"{glyph} {clock(playback.position)}/{clock(playback.duration)}{speed} ")
+        here, whole = (place_time(t, playback.duration) for t in (playback.position, playback.duration))
+        place = Content(f"{glyph} {here}/{whole}{speed} ")
     if view.hello is None:
-        return [spread(Content(" a recording, not this machine"), place, width)]
+        return [spread(Content(" a recording: not live"), place, width)]
     device, day = clean(view.hello.device.name), clean(view.hello.started_at[:10]) or "date unknown"
     candidates = (
-        f" RECORDED on {device}, {day}, {model_text(view.hello)}. Not this machine. Live: cgtop --device cpu",
-        f" RECORDED on {device}, {day}, {model_name(view.hello)}. Not this machine. Live: cgtop --device cpu",
-        f" RECORDED on {device}, {day}. Not this machine. Live: cgtop --device cpu",
-        f" RECORDED on {device}, {day}. Live: cgtop --device cpu",
-        f" On {device}, {day}, not here. Live: cgtop --device cpu",
-        f" On {device}, not here. Live: cgtop --device cpu",
-        f" On {device}, {day}. Not this machine.",
+        f" RECORDED on {device}, {day}, {model_text(view.hello)}: not live. Live: cgtop --device cpu",
+        f" RECORDED on {device}, {day}, {model_name(view.hello)}: not live. Live: cgtop --device cpu",
+        f" RECORDED on {device}, {day}: not live. Live: cgtop --device cpu",
+        f" RECORDED on {device}, {day}: not live",
+        f" RECORDED on {device}, {day}",
+        f" On {device}, {day}: not live",
         f" On {device}, {day}",
         f" On {device}",
-        " not here",
+        " not live",
     )
     room = width - place.cell_length - 1
     text = next((text for text in candidates if len(text) <= room), candidates[-1])

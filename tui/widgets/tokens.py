@@ -4,7 +4,7 @@ import msgspec
 from textual.content import Content
 
 from ..format import clean
-from .lines import LinesWidget
+from .lines import LinesWidget, wrapped
 
 
 class TokensView(msgspec.Struct, frozen=True):
@@ -12,7 +12,8 @@ class TokensView(msgspec.Struct, frozen=True):
 
     ids: tuple[int, ...] = ()
     text: str | None = None
-    random_weights: bool = False
+    decoded: bool = False
+    """Whether tokens were decoded, with or without their ids."""
 
 
 class TokenPane(LinesWidget[TokensView]):
@@ -34,8 +35,8 @@ def render_tokens(view: TokensView, width: int, height: int) -> list[Content]:
         paragraphs = [Content(clean(line)) for line in recent.split("\n")]
         return [line for paragraph in paragraphs for line in paragraph.wrap(width)][-height:]
     if not view.ids:
-        why = "random weights, no tokenizer: ids only" if view.random_weights else "nothing decoded yet"
-        return [Content.styled(why, "$muted")]
+        why = "no token ids were recorded" if view.decoded else "nothing decoded yet"
+        return wrapped([Content.styled(why, "$muted")], width, height)
     return _id_lines(view.ids, width, height)
 
 

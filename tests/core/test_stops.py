@@ -1,0 +1,71 @@
+"""Where a step through a recording stops."""
+
+from cgtop.core.events import (
+    Check,
+    Comparison,
+    Demonstration,
+    DynamicCapture,
+    Event,
+    Memory,
+    PhaseBegin,
+    PhaseEnd,
+    Status,
+    SweepEnd,
+    SweepRow,
+)
+from cgtop.core.stops import stops_of
+from tests.sample import decode, hello
+
+
+def found(*events: Event) -> list[tuple[int, str]]:
+    run = [hello(), *events]
+    return [(stop.index, stop.what) for stop in stops_of(run, [event.t for event in run])]
+
+
+def test_a_phase_stops_behind_the_memory_that_it_left_and_before_the_next() -> None:
+    assert found(
+        PhaseBegin(t=1.0, phase="load"),
+        PhaseEnd(t=2.0, phase="load"),
+        Memory(t=2.01, phase="load"),
+        Status(t=2.02, state="idle"),
+        Status(t=2.02, state="running", phase="prefill"),
+        PhaseBegin(t=2.03, phase="prefill"),
+        PhaseEnd(t=3.0, phase="prefill", status="failed"),
+    ) == [(5, "Model load: done"), (8, "Prefill (eager, DynamicCache): failed")]
+
+
+def test_a_change_of_mode_is_a_stop_but_the_first_mode_of_replay_is_not() -> None:
+    assert found(
+        PhaseBegin(t=1.0, phase="replay"),
+        decode(1.1, "graph", 1, 100.0, 40),
+        PhaseEnd(t=2.0, phase="replay"),
+        decode(3.0, "graph", 9, 100.0, 50),
+        decode(4.0, "eager", 1, 20.0, 51),
+        decode(5.0, "eager", 2, 20.0, 52),
+        decode(6.0, "graph", 1, 100.0, 53),
+    ) == [(4, "Graph replay: done"), (6, "decoding in mode eager"), (8, "decoding in mode graph")]
+
+
+def test_demonstrations_and_results_are_stops_and_rounds_in_between_are_not() -> None:
+    broken = Demonstration(
+        t=2.0, stage="broken", fed_ids=(), expected_ids=(), replay_ids=(), captured_address=1, present_address=2
+    )
+    assert [what for _, what in found(
+        DynamicCapture(t=1.0, captured=True),
+        broken,
+        Comparison(t=3.0, arms=(), rounds=1),
+        Comparison(t=4.0, arms=(), rounds=2, final=True),
+        SweepRow(t=5.0, sweep="cache_lens", value=4096),
+        SweepEnd(t=6.0, sweep="cache_lens"),
+    )] == [
+        "capture attempted on the DynamicCache",
+        "the input rebound",
+        "the modes compared",
+        "measured: cache length 4,096, own",
+        "cache lengths: the measurement ends",
+    ]  # fmt: skip
+
+
+def test_checks_that_come_together_are_one_stop() -> None:
+    checks = [Check(t=t, name="memory", status="PASS") for t in (1.0, 1.1, 1.2, 9.0)]
+    assert found(*checks) == [(4, "checked"), (5, "checked")]
