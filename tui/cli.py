@@ -1,5 +1,6 @@
 """The `cgtop` command. Nothing heavy is imported before a command is chosen: no torch ever, Textual and Rich late."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,10 @@ Refresh = Annotated[
 
 
 def main() -> None:
-    """Entry point: like any program, survive a locale that cannot write Δ."""
+    """Entry point: like any program, survive a locale that cannot write Δ, and a standard stream that is closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # what is written there is lost, as for any program
+            setattr(sys, name, Path(os.devnull).open("w"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -97,7 +101,13 @@ def bench(
     tokens: Annotated[int, typer.Option("--tokens", min=1, metavar="N", help="Steps of a mode in a round.")] = 64,
     rounds: Annotated[
         int | None,
-        typer.Option("--rounds", min=1, metavar="N", show_default="until known to 1 %, or for 45 s"),
+        typer.Option(
+            "--rounds",
+            min=1,
+            metavar="N",
+            help="Rounds of all modes.",
+            show_default="until known to 1 %, or for 45 s",
+        ),
     ] = None,
     json: Json = False,
     markdown: Markdown = False,

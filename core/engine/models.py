@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers import Cache, PreTrainedConfig, PreTrainedModel, StaticCache
 from transformers import PreTrainedTokenizerBase as Tokenizer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .. import sizing
 from ..events import DeviceInfo, ModelInfo
@@ -73,6 +74,7 @@ def resolve(settings: RunSettings, device: DeviceInfo) -> ModelPlan:
     Without a model in the settings: `tiny` on a CPU, else the largest preset up to 4b that fits into the free memory
     (qwen3-0.6b where that is unknown). Raises `SettingsError`, or `EngineError` for a checkpoint that cannot be used.
     """
+    _check_attention(settings.attention)
     name = settings.model or _default_preset(settings, device)
     if name in PRESETS:
         return _preset_plan(name, settings, device)
@@ -162,6 +164,13 @@ def forward_kwargs(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
 @functools.cache
 def _cache_argument(forward: Callable[..., object]) -> str:
     return "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
+
+
+def _check_attention(name: str) -> None:
+    """What transformers has; a name with a slash is a kernel of the hub's."""
+    known = sorted({"eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()})
+    if name not in known and "/" not in name:
+        raise SettingsError(f"attention must be one of {', '.join(known)}, not {name!r}")
 
 
 def _default_preset(settings: RunSettings, device: DeviceInfo) -> str:

@@ -130,3 +130,12 @@ def test_doctor_shows_what_works_here() -> None:
     for part in ("What works here", "recordings: yes", "packages", "Versions"):
         assert part in result.stdout
     assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("form", ["--once", "--json"])
+def test_a_closed_standard_stream_is_no_traceback(recording: Path, closed: str, form: str) -> None:
+    result = run("bash", "-c", f"{' '.join(CGTOP)} play {recording} {form} {closed}")
+    assert result.returncode == 0
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "NoneType" not in result.stdout + result.stderr
