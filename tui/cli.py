@@ -37,7 +37,7 @@ def main() -> None:
     """Entry point: like any program, survive a locale that cannot write Δ, and a standard stream that is closed."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # what is written there is lost, as for any program
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for as long as the program runs
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
