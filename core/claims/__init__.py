@@ -22,16 +22,16 @@ STATEMENTS: tuple[Statement, ...] = (
 )
 
 
-def claims_of(runs: Sequence[RunState]) -> tuple[Claim, ...]:
+def claims_of(runs: Sequence[RunState], names: Sequence[str] = ()) -> tuple[Claim, ...]:
     """A claim for each statement of the guide, in the guide's order. Several runs complete each other.
 
     The phases are judged by the run that came furthest; runs with other warmups, sweeps and demonstrations are taken
-    from whichever has them.
+    from whichever has them. `names`: what to call each run; where they differ, a finding says which it is from.
     """
-    seen = Evidence(runs)
+    seen = Evidence(runs, names)
     claims = []
     for statement in STATEMENTS:
-        verdict, sentence = statement.judge(seen)
+        verdict, sentence = statement.verdict(seen)
         claims.append(
             Claim(t=seen.main.t, id=statement.id, statement=statement.text, verdict=verdict, finding=sentence)
         )

@@ -1,12 +1,28 @@
 """The guide's statements about fixed addresses, and its table of StaticCache against DynamicCache."""
 
+from typing import Literal
+
+from ..events import Verdict
 from ..sizing import DTYPE_BYTES, KvShape, dynamic_cache_bytes
 from ..state import RunState
-from .evidence import Evidence, Finding, judged, mib, not_measured
+from .cases import ANYWHERE
+from .evidence import Evidence, Finding, counted, judged, mib, not_measured
 from .phases import KV
 from .statement import Statement
 
 DYNAMIC_KV = "DynamicCache keys and values"
+
+
+WAYS: dict[Literal["copy_", "in-graph", "constant"], str] = {
+    "copy_": "updated by copy_()",
+    "in-graph": "updated by the graph itself",
+    "constant": "never updated",
+}
+AGREEMENT: dict[Verdict, str] = {
+    "identical": "is identical to eager steps",
+    "within_eager_noise": "differs from eager steps no more than these from themselves",
+    "mismatch": "gives other logits than eager steps",
+}
 
 
 def _fixed(seen: Evidence) -> Finding:
@@ -26,16 +42,16 @@ def _copy(seen: Evidence) -> Finding:
     fixed, mended = seen.main.addresses, seen.demonstration("mended")
     if fixed is None or seen.main.graph is None:
         return not_measured("no fixed tensors of a graph were listed")
-    ways: dict[str, int] = {}
+    ways: dict[Literal["copy_", "in-graph", "constant"], int] = {}
     for tensor in fixed.fixed:
         ways[tensor.update] = ways.get(tensor.update, 0) + 1
-    told = ", ".join(f"{count:,} by {way}" for way, count in sorted(ways.items()))
+    told = ", ".join(f"{count:,} {'is' if count == 1 else 'are'} {WAYS[way]}" for way, count in sorted(ways.items()))
     works = ""
     if mended is not None:
         if mended.replay_ids != mended.expected_ids:
             return Finding("does_not_hold", "Copying into the captured input did not reach the graph.")
         works = "; copying into the input does reach the graph"
-    return judged(ways.get("in-graph", 0) == 0, f"Of the fixed tensors {told} get their next value{works}.")
+    return judged(ways.get("in-graph", 0) == 0, f"Of {counted(len(fixed.fixed), 'fixed tensor')}, {told}{works}.")
 
 
 def _allocation(seen: Evidence) -> Finding:
@@ -70,7 +86,7 @@ def _stability(seen: Evidence) -> Finding:
     return judged(
         last.static_moves == 0 and last.dynamic_moves > 0,
         f"The DynamicCache's keys moved in {last.dynamic_moves:,} of {last.dynamic_steps:,} steps, "
-        f"{last.static_moves:,} tensors of the StaticCache moved.",
+        f"of the StaticCache's tensors {last.static_moves:,} moved.",
     )
 
 
@@ -78,7 +94,7 @@ def _compatible(seen: Evidence) -> Finding:
     tried, check = seen.dynamic_capture, seen.main.verification
     if tried is None or check is None:
         return not_measured("no capture was tried on a DynamicCache, or no graph on a StaticCache was verified")
-    static = f"on a StaticCache the replay is {check.verdict.replace('_', ' ')} to eager steps"
+    static = f"on a StaticCache a replay {AGREEMENT[check.verdict]}"
     if check.verdict == "mismatch" or tried.usable:
         dynamic = "the graph on a DynamicCache is usable" if tried.usable else "on a DynamicCache it is not usable"
         return Finding("does_not_hold", f"{dynamic[0].upper()}{dynamic[1:]}; {static}.")
@@ -87,7 +103,7 @@ def _compatible(seen: Evidence) -> Finding:
     return Finding(
         "other_reason",
         f"The capture on a DynamicCache succeeds, but its length stays at {tried.length_after} after "
-        f"{tried.replays} replays, which repeat one position; {static}.",
+        f"{counted(tried.replays, 'replay')} of one and the same position; {static}.",
     )
 
 
@@ -123,8 +139,13 @@ def _ids(ids: tuple[int, ...]) -> str:
 STATEMENTS = (
     Statement("addresses.fixed", "A graph needs every tensor at the address it was captured with.", _fixed),
     Statement("addresses.copy", "After capture values can be updated only by copy_().", _copy),
-    Statement("caches.allocation", "DynamicCache allocates on demand, StaticCache its full size at once.", _allocation),
+    Statement(
+        "caches.allocation",
+        "DynamicCache allocates on demand, StaticCache its full size at once.",
+        _allocation,
+        ANYWHERE,
+    ),
     Statement("caches.addresses", "DynamicCache's addresses move, StaticCache's do not.", _stability),
     Statement("caches.graph", "A graph cannot use a DynamicCache, and can use a StaticCache.", _compatible),
-    Statement("caches.efficiency", "DynamicCache is the more economical with memory.", _efficiency),
+    Statement("caches.efficiency", "DynamicCache is the more economical with memory.", _efficiency, ANYWHERE),
 )

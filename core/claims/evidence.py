@@ -16,11 +16,9 @@ from ..events import (
 )
 from ..memory_map import MIB
 from ..settings import Mode
-from ..sizing import DTYPE_BYTES
 from ..state import RunState
+from .cases import on_gpu
 
-GUIDE_PARAMETERS = 4_022_468_096
-GUIDE_CACHE_LEN = 1024
 T = TypeVar("T")
 
 Verdict = Literal["holds", "does_not_hold", "other_reason", "not_measured"]
@@ -36,30 +34,42 @@ class Finding(NamedTuple):
 class Evidence:
     """The runs, most telling first. `main` is the one whose phases are judged."""
 
-    def __init__(self, runs: Sequence[RunState]) -> None:
+    def __init__(self, runs: Sequence[RunState], names: Sequence[str] = ()) -> None:
         self.runs = tuple(runs)
-        self.main = _main(self.runs)
+        self._names = tuple(names) if names else ("",) * len(self.runs)
+        self._main = _main(self.runs)
+        self._used: list[RunState] = []
+
+    def only(self, covers: Callable[[RunState], bool]) -> "Evidence":
+        """Those of the runs, under their names; none of them is used yet."""
+        kept = [(run, name) for run, name in zip(self.runs, self._names, strict=True) if covers(run)]
+        return Evidence([run for run, _ in kept], [name for _, name in kept])
+
+    @property
+    def has_several_names(self) -> bool:
+        """Whether a figure must say which run it is of."""
+        return len(set(self._names)) > 1
+
+    def use(self, run: RunState) -> RunState:
+        """The same run, which figures of the finding are of."""
+        self._used.append(run)
+        return run
+
+    def names_used(self) -> tuple[str, ...]:
+        """Of the runs that were looked at so far, in the order of the runs."""
+        used = {id(run) for run in self._used}
+        names = [name for run, name in zip(self.runs, self._names, strict=True) if id(run) in used and name]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def main(self) -> RunState:
+        """The run whose phases came furthest."""
+        return self.use(self._main)
 
     @property
     def model(self) -> ModelInfo | None:
         """Of the main run."""
         return self.main.hello.model if self.main.hello is not None else None
-
-    @property
-    def is_guides_model(self) -> bool:
-        """Whether the main run decodes what the guide measured: Qwen3-4B in two bytes a value."""
-        model = self.model
-        return model is not None and model.parameters == GUIDE_PARAMETERS and DTYPE_BYTES.get(model.dtype) == 2
-
-    @property
-    def is_guides_case(self) -> bool:
-        """Its model with its cache of 1024 tokens and batch size 1."""
-        asked = self.main.hello.settings if self.main.hello is not None else None
-        return (
-            self.is_guides_model
-            and asked is not None
-            and (asked.batch_size, asked.max_cache_len) == (1, GUIDE_CACHE_LEN)
-        )
 
     def end(self, phase: PhaseId) -> PhaseEnd | None:
         """The end of a phase that was done in the main run."""
@@ -97,18 +107,18 @@ class Evidence:
 
         return self._first(of) or ()
 
-    def sweep_is_guides(self, sweep: SweepKind) -> bool:
-        """Whether that sweep was made with the guide's model, and with its batch size or cache length."""
-        run = self._first(lambda state: state if sweep in state.sweeps else None)
-        if run is None or run.hello is None or not Evidence((run,)).is_guides_model:
-            return False
-        asked = run.hello.settings
-        return asked.batch_size == 1 if sweep == "cache_lens" else asked.max_cache_len == GUIDE_CACHE_LEN
-
     @property
     def comparison(self) -> Comparison | None:
-        """Of the decode modes, if one was made to its end."""
-        return self._first(lambda run: run.comparison if run.comparison is not None and run.comparison.final else None)
+        """Of the decode modes, if one was made to its end: the one of most tokens."""
+        run = self._compared()
+        return run.comparison if run is not None else None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the replays whose speed is known gave other logits than eager steps."""
+        run = self._compared() or self.main
+        verdicts = {found.verdict for found in (run.comparison, run.verification) if found is not None}
+        return "mismatch" in verdicts
 
     @property
     def dynamic_capture(self) -> DynamicCapture | None:
@@ -144,8 +154,17 @@ class Evidence:
         eager, graph = self.speed("eager"), self.speed("graph")
         return graph / eager if eager and graph else None
 
+    def _compared(self) -> RunState | None:
+        made = [run for run in (self._main, *self.runs) if run.comparison is not None and run.comparison.final]
+        return self.use(max(made, key=_tokens_compared)) if made else None
+
     def _first(self, look: Callable[[RunState], T | None]) -> T | None:
-        return next((found for run in (self.main, *self.runs) if (found := look(run)) is not None), None)
+        for run in (self._main, *self.runs):
+            found = look(run)
+            if found is not None:
+                self.use(run)
+                return found
+        return None
 
 
 def done(run: RunState, phase: PhaseId) -> PhaseEnd | None:
@@ -169,6 +188,11 @@ def items_of(end: PhaseEnd, counter: CounterName = "requested") -> dict[str, int
 def part(items: dict[str, int], *words: str) -> int:
     """Bytes of the items whose name holds any of these words."""
     return sum(size for name, size in items.items() if any(word in name for word in words))
+
+
+def counted(number: int, thing: str) -> str:
+    """As in "1 warmup", "3 warmups"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def mib(size: float) -> str:
@@ -200,9 +224,15 @@ def judged(holds: bool, sentence: str) -> Finding:
 def _main(runs: Iterable[RunState]) -> RunState:
     """The run whose phases came furthest; with the guide's three warmups, and one stream, before others."""
 
-    def rank(run: RunState) -> tuple[int, bool, bool]:
+    def rank(run: RunState) -> tuple[int, bool, bool, bool]:
         finished = sum(row.status == "done" for row in run.phases)
         asked = run.hello.settings if run.hello is not None else None
-        return (finished, asked is not None and not asked.guide_streams, asked is not None and asked.warmup == 3)
+        if asked is None:
+            return (finished, False, False, False)
+        return (finished, on_gpu(run), not asked.guide_streams, asked.warmup == 3)
 
     return max(runs, key=rank, default=RunState())
+
+
+def _tokens_compared(run: RunState) -> int:
+    return sum(arm.tokens for arm in run.comparison.arms) if run.comparison is not None else 0

@@ -3,7 +3,21 @@
 from ..events import CounterName, PhaseEnd, PhaseId
 from ..memory_map import MIB
 from ..sizing import DTYPE_BYTES, KvShape, static_cache_bytes
-from .evidence import Evidence, Finding, change, done, items_of, judged, listed, mib, not_measured, part, prints_as
+from .cases import ANYWHERE, GUIDES_CASE, GUIDES_MODEL
+from .evidence import (
+    Evidence,
+    Finding,
+    change,
+    counted,
+    done,
+    items_of,
+    judged,
+    listed,
+    mib,
+    not_measured,
+    part,
+    prints_as,
+)
 from .statement import Statement
 
 GUIDE_GROWTH_MIB = 8
@@ -24,8 +38,6 @@ def _load(seen: Evidence) -> Finding:
     weights = part(items, "parameters", "buffers")
     counted = f"; allocated reads {mib(allocated)}, with the allocator's rounding" if allocated is not None else ""
     sentence = f"The load adds {mib(requested)} requested, of which {mib(weights)} are weights{counted}."
-    if not seen.is_guides_model:
-        return judged(weights == requested, f"{sentence} The guide's 7,672 are of Qwen3-4B in 16 bits.")
     return judged(weights == requested and prints_as(weights, 7672), sentence)
 
 
@@ -33,8 +45,6 @@ def _total(seen: Evidence) -> Finding:
     end = seen.end("capture")
     if end is None or end.after.allocated is None:
         return not_measured("no allocated bytes after a capture")
-    if not seen.is_guides_case:
-        return not_measured(f"{mib(end.after.allocated)} after capture, but not of the guide's model and cache")
     sentence = f"Allocated after capture is {mib(end.after.allocated)}, which depends on rounding, workspaces and GPU."
     return judged(prints_as(end.after.allocated, 7833), sentence)
 
@@ -43,8 +53,6 @@ def _static_cache(seen: Evidence) -> Finding:
     size = seen.items("static_cache").get(KV)
     if size is None:
         return not_measured("no StaticCache was allocated")
-    if not seen.is_guides_case:
-        return not_measured(f"this run's StaticCache takes {mib(size)}, of another model, length or batch size")
     return judged(prints_as(size, 144), f"Keys and values of the StaticCache take {mib(size)} ({size:,} B).")
 
 
@@ -85,6 +93,8 @@ def _warmup(seen: Evidence) -> Finding:
     grown = None if end is None else change(end, "allocated")
     if end is None or grown is None:
         return not_measured("no warmup with the allocator's counters")
+    if seen.main.hello is not None and seen.main.hello.settings.warmup != 3:
+        return not_measured(f"a run with three warmups is missing, there is one with {seen.main.hello.settings.warmup}")
     items = items_of(end)
     if grown >= MIB and 2 * part(items, *NO_ACTIVATIONS) >= grown:
         return Finding("other_reason", f"Warmup adds {mib(grown)}, but as {listed(items)}: no activations are kept.")
@@ -136,9 +146,9 @@ def _replay(seen: Evidence) -> Finding:
         return not_measured("no replays with the allocator's counters")
     grown = {name: change(end, name) for name in COUNTERS}
     changed: dict[str, int] = {name: size for name, size in grown.items() if size}
-    count = f"{end.allocations:,} allocations, {end.device_allocations:,} of the device"
+    count = f"{counted(end.allocations, 'allocation')}, {end.device_allocations:,} of the device"
     decode = seen.main.decode_by_mode.get("graph")
-    replays = f" in {decode.replays:,} replays" if decode is not None and decode.replays else ""
+    replays = f" in {counted(decode.replays, 'replay')}" if decode is not None and decode.replays else ""
     change_told = f"changed: {listed(changed)}" if changed else "no counter changed"
     return judged(
         not changed and not end.allocations and not end.device_allocations, f"{count}{replays}; {change_told}."
@@ -151,19 +161,22 @@ def _replay_reason(seen: Evidence) -> Finding:
         return not_measured("no addresses compared during replays")
     return judged(
         fixed.moved == 0,
-        f"{len(fixed.fixed):,} addresses were compared {fixed.checked:,} times; {fixed.moved:,} had moved.",
+        f"The addresses of {counted(len(fixed.fixed), 'tensor')} were compared {counted(fixed.checked, 'time')}; "
+        f"{fixed.moved:,} of them moved.",
     )
 
 
 STATEMENTS = (
-    Statement("phases.load", "Loading the model adds 7,672 MB: its weights.", _load),
-    Statement("phases.static_cache", "The StaticCache of 1,024 tokens adds 144 MB.", _static_cache),
-    Statement("phases.main", "The StaticCache is the main overhead.", _dominant),
-    Statement("phases.formula", "Its size is layers × 2 × batch × KV heads × length × head_dim × bytes.", _formula),
-    Statement("phases.warmup", "Three warmups add 8 MB: activation buffers.", _warmup),
-    Statement("phases.capture", "Capture adds 8 MB, which store the kernel sequence.", _capture),
-    Statement("phases.capture_small", "The overhead of capture is small.", _capture_small),
-    Statement("phases.total", "After capture 7,833 MB are allocated.", _total),
+    Statement("phases.load", "Loading the model adds 7,672 MB: its weights.", _load, GUIDES_MODEL),
+    Statement("phases.static_cache", "The StaticCache of 1,024 tokens adds 144 MB.", _static_cache, GUIDES_CASE),
+    Statement("phases.main", "The StaticCache is the main overhead.", _dominant, GUIDES_CASE),
+    Statement(
+        "phases.formula", "Its size is layers × 2 × batch × KV heads × length × head_dim × bytes.", _formula, ANYWHERE
+    ),
+    Statement("phases.warmup", "Three warmups add 8 MB: activation buffers.", _warmup, GUIDES_CASE),
+    Statement("phases.capture", "Capture adds 8 MB, which store the kernel sequence.", _capture, GUIDES_CASE),
+    Statement("phases.capture_small", "The overhead of capture is small.", _capture_small, GUIDES_CASE),
+    Statement("phases.total", "After capture 7,833 MB are allocated.", _total, GUIDES_CASE),
     Statement("phases.replay", "Replay allocates nothing.", _replay),
     Statement("phases.replay_reason", "That is because all addresses were fixed at capture.", _replay_reason),
 )

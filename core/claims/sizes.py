@@ -6,6 +6,7 @@ from .. import guide
 from ..events import SweepRow
 from ..fit import fit_line
 from ..memory_map import MIB
+from .cases import GUIDES_BATCHES, GUIDES_LENGTHS
 from .evidence import Evidence, Finding, judged, mib, not_measured, prints_as
 from .statement import Statement
 
@@ -25,8 +26,6 @@ def _length(tokens: int, seen: Evidence) -> Finding:
     sentence = (
         f"At {tokens:,} tokens {mib(row.allocated_bytes)} are allocated ({_pieces(row)}), {per_1000:,.0f} MiB per 1,000"
     )
-    if not seen.sweep_is_guides("cache_lens"):
-        return not_measured(f"{sentence}, but not of the guide's model and case".removesuffix("."))
     return judged(prints_as(row.allocated_bytes, printed.total_mib), f"{sentence}; workspaces differ between GPUs.")
 
 
@@ -44,9 +43,9 @@ def _linear(seen: Evidence) -> Finding:
 
 
 def _per_1000(seen: Evidence) -> Finding:
-    points = _points(seen)
-    if not points or not seen.sweep_is_guides("cache_lens"):
-        return not_measured("no sweep of cache lengths with the guide's model")
+    points = [point for point in _points(seen) if point[0] in guide.CACHE_LENGTH_BY_TOKENS]
+    if not points:
+        return not_measured("no cache length of the guide's table in a sweep")
     figures = {tokens: size / MIB / tokens * 1000 for tokens, size in points}
     within = {tokens for tokens, value in figures.items() if PER_1000_LOW <= round(value) <= PER_1000_HIGH}
     told = ", ".join(f"{value:,.0f} at {tokens:,}" for tokens, value in sorted(figures.items()))
@@ -65,9 +64,10 @@ def _batch(size: int, seen: Evidence) -> Finding:
         return not_measured(f"no row of batch size {size} with a cache of its own")
     below = [other.kv_bytes for other in rows if other.value <= size and other.kv_bytes is not None]
     total = sum(below)
-    sentence = f"Batch size {size} takes a StaticCache of {mib(row.kv_bytes)}, {len(below)} sizes together {mib(total)}"
-    if not seen.sweep_is_guides("batches"):
-        return not_measured(f"{sentence}, but not of the guide's model and case")
+    printed_sizes = [other.batch_size for other in guide.BATCH_SIZES if other.batch_size <= size]
+    if sorted(other.value for other in rows if other.value <= size) != printed_sizes:
+        return not_measured(f"it takes every batch size of the guide's table up to {size}, and no other")
+    sentence = f"Batch size {size} takes a StaticCache of {mib(row.kv_bytes)}, up to here {mib(total)}"
     return judged(
         prints_as(row.kv_bytes, printed.cache_mib) and prints_as(total, printed.cumulative_mib), f"{sentence}."
     )
@@ -136,16 +136,18 @@ STATEMENTS = (
             f"lengths.{row.tokens}",
             f"A cache of {row.tokens:,} tokens costs {row.total_mib} MB, {row.per_1000_mib} MB per 1K tokens.",
             partial(_length, row.tokens),
+            GUIDES_LENGTHS,
         )
         for row in guide.CACHE_LENGTHS
     ),
     Statement("lengths.linear", "The overhead grows linearly with the cache length.", _linear),
-    Statement("lengths.per_1k", "1K tokens cost about 145 to 160 MB.", _per_1000),
+    Statement("lengths.per_1k", "1K tokens cost about 145 to 160 MB.", _per_1000, GUIDES_LENGTHS),
     *(
         Statement(
             f"batches.{row.batch_size}",
             f"Batch size {row.batch_size} takes {row.cache_mib:,} MB, up to here {row.cumulative_mib:,} MB.",
             partial(_batch, row.batch_size),
+            GUIDES_BATCHES,
         )
         for row in guide.BATCH_SIZES
     ),

@@ -1,6 +1,7 @@
 """The guide's statements about speed."""
 
 from .. import guide
+from .cases import GUIDES_CASE
 from .evidence import Evidence, Finding, judged, not_measured
 from .statement import Statement
 
@@ -11,7 +12,7 @@ MACHINE = "the guide's figure is of an RTX 3090 and its host"
 
 def _faster(seen: Evidence) -> Finding:
     ratio = seen.speed_up
-    if _is_wrong(seen):
+    if seen.is_wrong:
         return Finding("does_not_hold", "The replay gave other logits than eager steps: its speed is of wrong results.")
     if ratio is None:
         return not_measured("no eager and graph speed of one run")
@@ -25,7 +26,7 @@ def _ratio(seen: Evidence) -> Finding:
     if ratio is None:
         return not_measured("no valid eager and graph speed of one run")
     near = abs(ratio / guide.SPEED_UP - 1) <= NEAR
-    return judged(near, f"Here ×{ratio:.2f} beside the guide's ×{guide.SPEED_UP:.2f}; {MACHINE}.")
+    return judged(near, f"×{ratio:.2f} was measured, beside the guide's ×{guide.SPEED_UP:.2f}; {MACHINE}.")
 
 
 def _eager(seen: Evidence) -> Finding:
@@ -39,34 +40,25 @@ def _graph(seen: Evidence) -> Finding:
 def _figure(seen: Evidence, what: str, tok_s: float | None, printed: float) -> Finding:
     if tok_s is None:
         return not_measured(f"no valid speed of {what.lower()} steps")
-    if not seen.is_guides_model:
-        return not_measured(f"{what} decodes {tok_s:,.1f} tok/s here, but not with the guide's Qwen3-4B in 16 bits")
     near = abs(tok_s / printed - 1) <= NEAR
-    return judged(near, f"{what} decodes {tok_s:,.1f} tok/s here beside the guide's ~{printed:,.0f}; {MACHINE}.")
+    return judged(near, f"{what} steps decode {tok_s:,.1f} tok/s, beside the guide's ~{printed:,.0f}; {MACHINE}.")
 
 
 def _reason(seen: Evidence) -> Finding:
     graph, ratio, eager = seen.main.graph, seen.speed_up, seen.main.allocations_per_eager_token
     if graph is None or graph.nodes is None or ratio is None:
         return not_measured("no count of the graph's nodes beside a speed-up")
-    work = f", where an eager step also asks the allocator {eager:,.0f} times" if eager is not None else ""
+    work = f", where an eager step also asks the allocator for memory {eager:,.0f} times" if eager is not None else ""
     return judged(
         ratio > 1 and graph.nodes > 1,
         f"One launch replays {graph.nodes:,} recorded nodes{work}; graph over eager is ×{ratio:.2f}.",
     )
 
 
-def _is_wrong(seen: Evidence) -> bool:
-    check, compared = seen.main.verification, seen.comparison
-    return (check is not None and check.verdict == "mismatch") or (
-        compared is not None and compared.verdict == "mismatch"
-    )
-
-
 STATEMENTS = (
     Statement("speed.faster", "Replaying a graph decodes faster than eager steps.", _faster),
-    Statement("speed.eager", "Eager decoding gives about 25 tok/s.", _eager),
-    Statement("speed.graph", "Decoding with a CUDA graph gives about 70 tok/s.", _graph),
-    Statement("speed.ratio", "The speed-up is 2.80×.", _ratio),
+    Statement("speed.eager", "Eager decoding gives about 25 tok/s.", _eager, GUIDES_CASE),
+    Statement("speed.graph", "Decoding with a CUDA graph gives about 70 tok/s.", _graph, GUIDES_CASE),
+    Statement("speed.ratio", "The speed-up is 2.80×.", _ratio, GUIDES_CASE),
     Statement("speed.reason", "It is faster because recorded kernels are replayed, not scheduled anew.", _reason),
 )

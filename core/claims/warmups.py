@@ -1,7 +1,7 @@
 """The guide's three warmups: whether they leave anything for the capture to do, and whether it must be three."""
 
 from ..state import RunState
-from .evidence import Evidence, Finding, change, done, items_of, judged, listed, mib, not_measured, part
+from .evidence import Evidence, Finding, change, counted, done, items_of, judged, listed, mib, not_measured, part
 from .statement import Statement
 
 LAZY = ("workspace", "modules loaded lazily", "unexplained")
@@ -12,7 +12,7 @@ def _enough(seen: Evidence) -> Finding:
     run = seen.runs_with_warmup().get(3)
     if run is None:
         return not_measured("no run with three warmups that came to a capture")
-    late = late_initialisation(run)
+    late = late_initialisation(seen.use(run))
     if late is None:
         return Finding("does_not_hold", "After three warmups the capture failed.")
     replay = done(run, "replay")
@@ -21,7 +21,9 @@ def _enough(seen: Evidence) -> Finding:
     grown = abs(change(replay, "reserved") or 0) + abs(change(replay, "driver") or 0)
     holds = not late and grown == 0
     found = listed(late) if late else "nothing that should have come before"
-    return judged(holds, f"After three warmups the capture initialised {found}, and the replays {mib(grown)}.")
+    return judged(
+        holds, f"After three warmups the capture initialised {found}, and replays changed memory by {mib(grown)}."
+    )
 
 
 def _three(seen: Evidence) -> Finding:
@@ -30,8 +32,8 @@ def _three(seen: Evidence) -> Finding:
     if 3 not in runs or not fewer:
         known = ", ".join(str(steps) for steps in sorted(runs)) or "none"
         return not_measured(f"it takes runs with 3 and with fewer warmups; there are runs with {known}")
-    told = {steps: _told(run) for steps, run in sorted(runs.items()) if steps <= 3}
-    sentence = "; ".join(f"{steps} warmups: {what}" for steps, what in told.items())
+    told = {steps: _told(seen.use(run)) for steps, run in sorted(runs.items()) if steps <= 3}
+    sentence = "; ".join(f"{counted(steps, 'warmup')}: {what}" for steps, what in told.items())
     sufficient = [steps for steps, run in fewer.items() if late_initialisation(run) == {}]
     if not sufficient:
         return judged(late_initialisation(runs[3]) == {}, f"{sentence[0].upper()}{sentence[1:]}.")

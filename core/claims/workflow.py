@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from ..events import PhaseId
 from . import caches, phases, sizes, speed
-from .evidence import Evidence, Finding, judged, mib, not_measured, part
+from .cases import ANYWHERE, GUIDES_CASE
+from .evidence import Evidence, Finding, counted, judged, mib, not_measured, part
 from .statement import Statement
 
 
@@ -13,7 +14,7 @@ def _prefill(seen: Evidence) -> Finding:
     if seen.end("prefill") is None or hello is None:
         return not_measured("no prefill")
     asked = hello.settings
-    prompt = f"a prompt of {asked.prompt_len} tokens" if asked.prompt is None else "the prompt text"
+    prompt = f"a prompt of {counted(asked.prompt_len, 'token')}" if asked.prompt is None else "the prompt text"
     return judged(size is not None and size > 0, f"Eagerly, {prompt} filled a DynamicCache of {mib(size or 0)}.")
 
 
@@ -29,17 +30,17 @@ def _copy(seen: Evidence) -> Finding:
     if seen.end("copy_kv") is None or seen.delta("copy_kv", "requested") is None:
         return not_measured("the prompt's keys and values were not copied")
     grown, fixed = seen.delta("copy_kv", "requested") or 0, seen.main.addresses
-    moved = f"; {fixed.moved:,} of {len(fixed.fixed):,} addresses have moved since" if fixed is not None else ""
+    moved = f"; of {counted(len(fixed.fixed), 'fixed tensor')} {fixed.moved:,} moved since" if fixed is not None else ""
     return judged(grown == 0 and (fixed is None or not fixed.moved), f"The copy allocated {mib(grown)}{moved}.")
 
 
 def _warmup(seen: Evidence) -> Finding:
-    if seen.end("warmup") is None or seen.main.hello is None:
-        return not_measured("no warmup")
-    steps = seen.main.hello.settings.warmup
-    if seen.end("capture") is None:
-        return judged(False, f"{steps} warmups ran, but no capture followed.")
-    return judged(steps == 3, f"{steps} warmups ran before the capture.")
+    run = seen.runs_with_warmup().get(3)
+    if run is None:
+        return not_measured("no run with three warmups came to a capture")
+    if seen.use(run).phase("capture").status == "failed":
+        return Finding("does_not_hold", "After three warmups the capture failed.")
+    return Finding("holds", "Three warmups ran before the capture.")
 
 
 def _capture(seen: Evidence) -> Finding:
@@ -59,25 +60,24 @@ def _decode(seen: Evidence) -> Finding:
     copied = (
         [tensor.name for tensor in seen.main.addresses.fixed if tensor.update == "copy_"] if seen.main.addresses else []
     )
-    verdict = check.verdict.replace("_", " ") if check is not None else "not verified"
+    verdict = "not verified" if check is None else f"a replay {caches.AGREEMENT[check.verdict]}"
+    replays = counted(decode.replays, "replay")
     if check is not None and check.verdict == "mismatch":
-        return Finding(
-            "does_not_hold", f"{decode.replays:,} replays ran, but their logits mismatch those of eager steps."
-        )
+        return Finding("does_not_hold", f"{replays} ran, but their logits mismatch those of eager steps.")
     if copied:
-        return Finding("holds", f"{decode.replays:,} replays, each after updating {', '.join(copied)}; {verdict}.")
+        return Finding("holds", f"{replays}, each after updating {', '.join(copied)}; {verdict}.")
     return Finding(
         "other_reason",
-        f"{decode.replays:,} replays ({verdict}): output read, but no input updated by the host, since the next token "
-        "and the length are written inside the graph.",
+        f"{replays}: the output is read, but the host updates no input, since the graph itself writes the next token "
+        f"and the length; {verdict}.",
     )
 
 
-def _both(first: Callable[[Evidence], Finding], second: Callable[[Evidence], Finding]) -> Callable[[Evidence], Finding]:
-    """A line of the summary that repeats two statements: it stands as well as the weaker of them."""
+def _both(first: Statement, second: Statement) -> Callable[[Evidence], Finding]:
+    """A line of the summary that repeats two statements, each by its own runs: it stands as well as the weaker one."""
 
     def judge(seen: Evidence) -> Finding:
-        findings = (first(seen), second(seen))
+        findings = (first.verdict(seen), second.verdict(seen))
         order = ("does_not_hold", "not_measured", "other_reason", "holds")
         worst = min(findings, key=lambda finding: order.index(finding.verdict))
         return Finding(worst.verdict, " ".join(finding.sentence for finding in findings))
@@ -85,8 +85,13 @@ def _both(first: Callable[[Evidence], Finding], second: Callable[[Evidence], Fin
     return judge
 
 
-def _judge_of(statements: tuple[Statement, ...], name: str) -> Callable[[Evidence], Finding]:
-    return next(statement.judge for statement in statements if statement.id == name)
+def _again(name: str, text: str, of: Statement) -> Statement:
+    """A line of the summary that repeats one statement."""
+    return Statement(name, text, of.judge, of.case)
+
+
+def _named(statements: tuple[Statement, ...], name: str) -> Statement:
+    return next(statement for statement in statements if statement.id == name)
 
 
 def _summary_capture(seen: Evidence) -> Finding:
@@ -111,19 +116,20 @@ PHASE_OF_STEP: dict[str, PhaseId] = {
     "workflow.decode": "replay",
 }
 STATEMENTS = (
-    Statement("workflow.prefill", "1. Prefill eagerly with a DynamicCache.", _prefill),
-    Statement("workflow.create", "2. Create a StaticCache of max_cache_len.", _create),
-    Statement("workflow.copy", "3. Copy the prompt's keys and values to the fixed addresses.", _copy),
+    Statement("workflow.prefill", "1. Prefill eagerly with a DynamicCache.", _prefill, ANYWHERE),
+    Statement("workflow.create", "2. Create a StaticCache of max_cache_len.", _create, ANYWHERE),
+    Statement("workflow.copy", "3. Copy the prompt's keys and values to the fixed addresses.", _copy, ANYWHERE),
     Statement("workflow.warmup", "4. Warm up three times.", _warmup),
     Statement("workflow.capture", "5. Capture the kernel sequence of a decode step.", _capture),
     Statement("workflow.decode", "6. Decode: update the input, replay, read the output.", _decode),
-    Statement("summary.speed", "Summary: about 2.8× decode throughput.", _judge_of(speed.STATEMENTS, "speed.ratio")),
-    Statement("summary.capture", "Summary: capture costs about 8 MB, very little.", _summary_capture),
+    _again("summary.speed", "Summary: about 2.8× decode throughput.", _named(speed.STATEMENTS, "speed.ratio")),
+    Statement("summary.capture", "Summary: capture costs about 8 MB, very little.", _summary_capture, GUIDES_CASE),
     Statement(
         "summary.main",
         "Summary: the main overhead is the StaticCache, in proportion to its length.",
-        _both(_judge_of(phases.STATEMENTS, "phases.main"), _judge_of(sizes.STATEMENTS, "lengths.linear")),
+        _both(_named(phases.STATEMENTS, "phases.main"), _named(sizes.STATEMENTS, "lengths.linear")),
+        ANYWHERE,
     ),
-    Statement("summary.replay", "Summary: replay allocates nothing.", _judge_of(phases.STATEMENTS, "phases.replay")),
-    Statement("summary.addresses", "Summary: fixed addresses.", _judge_of(caches.STATEMENTS, "addresses.fixed")),
+    _again("summary.replay", "Summary: replay allocates nothing.", _named(phases.STATEMENTS, "phases.replay")),
+    _again("summary.addresses", "Summary: fixed addresses.", _named(caches.STATEMENTS, "addresses.fixed")),
 )

@@ -67,8 +67,14 @@ def _reserved_items(before: Sample, after: Sample) -> list[Item]:
         segments = sum(1 for segment in after.segments if segment.pool == pool) - sum(
             1 for segment in before.segments if segment.pool == pool
         )
-        items += _item(name, change, f"{segments:+d} segments" if segments else "")
+        items += _item(name, change, _more_segments(segments))
     return items
+
+
+def _more_segments(count: int) -> str:
+    if not count:
+        return ""
+    return f"{'+' if count > 0 else '−'}{abs(count):,} segment{'' if abs(count) == 1 else 's'}"
 
 
 def _driver_items(phase: PhaseId, delta: int, pieces: Sequence[Item], measured: bool) -> tuple[Item, ...]:

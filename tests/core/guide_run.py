@@ -210,7 +210,7 @@ def with_warmup(steps: int, *, late: bool) -> RunState:
 
 
 def guide_runs() -> list[RunState]:
-    broken = RunState(demonstration=demonstration("broken", (5, 5)))
+    broken = RunState(hello=main_run().hello, demonstration=demonstration("broken", (5, 5)))
     return [main_run(), broken, with_warmup(1, late=True), with_warmup(0, late=True)]
 
 

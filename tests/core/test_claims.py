@@ -1,5 +1,6 @@
 """Each statement of the guide can be confirmed and can be refuted: its verdict follows the figures."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,9 +11,11 @@ from cgtop.core.bundled import bundled_runs, telling_states
 from cgtop.core.claims import STATEMENTS, claims_of
 from cgtop.core.events import (
     Claim,
+    DeviceInfo,
     DynamicCapture,
     Event,
     FixedTensor,
+    Hello,
     PhaseId,
     SweepKind,
     SweepRow,
@@ -71,7 +74,7 @@ def lengths(base_mib: float, bend: float = 0.0) -> Perturbation:
 
 
 def broken(*replayed: int) -> Perturbation:
-    return lambda runs: [runs[0], RunState(demonstration=demonstration("broken", replayed)), *runs[2:]]
+    return lambda runs: [runs[0], change(runs[1], demonstration=demonstration("broken", replayed)), *runs[2:]]
 
 
 def moving(static_moves: int, dynamic_moves: int, grown: bool = True) -> Perturbation:
@@ -151,7 +154,10 @@ FLIPS: dict[str, tuple[Perturbation, str]] = {
         rows_("cache_lens", *(length_row(tokens, tokens * 0.140625 + 16.8) for tokens in (1024, 2048, 4096))),
         "holds",
     ),
-    **{f"batches.{size}": (rows_("batches", batch_row(size, "own", 9)), "does_not_hold") for size in (1, 2, 4, 8, 16)},
+    **{
+        f"batches.{size}": (rows_("batches", *(batch_row(n, "own", 9) for n in (1, 2, 4, 8, 16))), "does_not_hold")
+        for size in (1, 2, 4, 8, 16)
+    },
     "batches.growth": (rows_("batches", batch_row(16), batch_row(1, "own", 0)), "does_not_hold"),
     "batches.own_cache": (rows_("batches", *OWN, *ONE_SHARED), "does_not_hold"),
     "batches.paging": (
@@ -161,7 +167,7 @@ FLIPS: dict[str, tuple[Perturbation, str]] = {
     "workflow.prefill": (items("prefill"), "does_not_hold"),
     "workflow.create": (items("static_cache", ("StaticCache keys and values", 72 * MIB)), "does_not_hold"),
     "workflow.copy": (items("copy_kv", ("unexplained", 512)), "does_not_hold"),
-    "workflow.warmup": (lambda runs: warmed_up(5, runs), "does_not_hold"),
+    "workflow.warmup": (failed_capture, "does_not_hold"),
     "workflow.capture": (failed_capture, "does_not_hold"),
     "workflow.decode": (mismatch, "does_not_hold"),
     "summary.speed": (FAST_GRAPH, "does_not_hold"),
@@ -222,20 +228,91 @@ def test_speeds_of_wrong_results_prove_nothing() -> None:
     assert (judged["speed.faster"], judged["speed.ratio"]) == ("does_not_hold", "not_measured")
 
 
-def test_figures_of_another_model_are_not_the_guides() -> None:
-    hello = main_run().hello
-    assert hello is not None
-    other = change(hello, model=change(guide_run.MODEL, parameters=1000, name="other"))
-    judged = verdicts(main(hello=other)(guide_runs()))
-    assert judged["lengths.1024"] == judged["batches.16"] == judged["speed.graph"] == "not_measured"
+OF_THE_GUIDES_MODEL = {
+    *("speed.eager", "speed.graph", "speed.ratio", "summary.speed", "summary.capture", "summary.main"),
+    *("phases.load", "phases.static_cache", "phases.main", "phases.warmup", "phases.capture", "phases.capture_small"),
+    *("phases.total", "lengths.per_1k"),
+    *(name for name in FLIPS if name.startswith(("lengths.", "batches.")) and name[-1].isdigit()),
+}
+OF_ANY_DEVICE = {
+    *("phases.formula", "caches.allocation", "caches.efficiency"),
+    *("workflow.prefill", "workflow.create", "workflow.copy"),
+}
 
 
-@pytest.mark.parametrize(("setting", "sweep"), [("batch_size", "lengths.1024"), ("max_cache_len", "batches.4")])
-def test_a_sweep_of_another_case_is_not_the_guides(setting: str, sweep: str) -> None:
-    hello = main_run().hello
-    assert hello is not None
-    other = change(hello, settings=change(hello.settings, **{setting: 2048}))
-    assert verdicts(main(hello=other)(guide_runs()))[sweep] == "not_measured"
+def with_hello(runs: Runs, change_it: Callable[[Hello], Hello]) -> Runs:
+    return [change(run, hello=change_it(run.hello)) for run in runs if run.hello is not None]
+
+
+@pytest.mark.parametrize("fields", [{"parameters": 1000, "name": "other"}, {"dtype": "float16"}])
+def test_figures_of_another_model_or_dtype_are_not_the_guides(fields: dict[str, object]) -> None:
+    judged = verdicts(with_hello(guide_runs(), lambda hello: change(hello, model=change(guide_run.MODEL, **fields))))
+    assert {name for name, verdict in judged.items() if verdict == "not_measured"} == OF_THE_GUIDES_MODEL
+
+
+def test_a_run_on_a_cpu_makes_no_claim_about_a_gpu_hold_or_fail() -> None:
+    def on_cpu(hello: Hello) -> Hello:
+        return change(hello, device=DeviceInfo(kind="cpu", name="a CPU"))
+
+    for runs in (guide_runs(), failed_capture(guide_runs()), mismatch(guide_runs())):
+        judged = verdicts(with_hello(runs, on_cpu))
+        assert {name for name, verdict in judged.items() if verdict != "not_measured"} <= OF_ANY_DEVICE
+    assert {name for name, verdict in verdicts(with_hello(guide_runs(), on_cpu)).items() if verdict == "holds"} == (
+        OF_ANY_DEVICE
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "not_judged"),
+    [
+        ("batch_size", {"lengths.1024", "lengths.per_1k", "speed.eager", "phases.total", "summary.capture"}),
+        ("max_cache_len", {"batches.4", "speed.ratio", "phases.static_cache", "phases.main", "summary.main"}),
+    ],
+)
+def test_another_case_is_not_the_guides(setting: str, not_judged: set[str]) -> None:
+    judged = verdicts(
+        with_hello(guide_runs(), lambda hello: change(hello, settings=change(hello.settings, **{setting: 2048})))
+    )
+    assert {judged[name] for name in not_judged} == {"not_measured"}
+    assert judged["phases.load"] == judged["phases.replay"] == "holds"
+
+
+def test_other_warmups_than_three_say_nothing_of_three() -> None:
+    judged = verdicts(warmed_up(5, guide_runs()[:1]))
+    assert judged["workflow.warmup"] == judged["warmup.enough"] == judged["phases.warmup"] == "not_measured"
+
+
+def test_warmups_without_a_capture_were_not_put_to_the_test() -> None:
+    rows = tuple(row if row.id != "capture" else PhaseState(id="capture") for row in main_run().phases)
+    assert verdicts([change(main_run(), phases=rows)])["workflow.warmup"] == "not_measured"
+
+
+def test_sums_of_other_batch_sizes_are_not_the_guides_sums() -> None:
+    judged = verdicts(rows_("batches", batch_row(16), batch_row(1))(guide_runs()))
+    assert (judged["batches.1"], judged["batches.16"]) == ("holds", "not_measured")
+
+
+def test_a_finding_names_the_run_that_its_figures_are_of() -> None:
+    both = guide_runs()[:1]
+    bench = change(main_run(), phases=RunState().phases, comparison=guide_run.comparison(20.0, 88.0))
+    slower = change(bench, comparison=change(guide_run.comparison(30.0, 60.0), arms=(guide_run.arm("eager", 30.0),)))
+    found = {claim.id: claim.finding for claim in claims_of([*both, bench], ("a.jsonl", "b.jsonl"))}
+    assert found["phases.formula"].endswith(" From a.jsonl.")
+    bare = change(main_run(), comparison=None)
+    for runs, names in (([bare, slower, bench], "acb"), ([bench, slower, bare], "bca")):
+        found = {claim.id: claim.finding for claim in claims_of(runs, tuple(names))}
+        assert "×4.40" in found["speed.ratio"] and found["speed.ratio"].endswith(" From b.")
+        assert found["phases.replay"].endswith(" From a.")
+        assert found["speed.reason"].endswith((" From a and b.", " From b and a."))
+    alone = claims_of([bench, bare], ("one", "one"))
+    assert not any(" From " in claim.finding for claim in alone)
+
+
+@pytest.mark.parametrize("runs", [guide_runs(), [state for run in bundled_runs() for state in run.states]])
+def test_the_english_of_one_thing_is_singular(runs: Runs) -> None:
+    for claim in claims_of(runs):
+        assert not re.search(r"(?<![\d,.])1 (warmups|sizes|tokens|replays|addresses|times|tensors)\b", claim.finding)
+        assert "by in-graph" not in claim.finding and "within eager noise" not in claim.finding
 
 
 def test_the_bundled_run_is_judged_with_its_own_figures() -> None:

@@ -176,7 +176,7 @@ def test_a_recorded_run_plays_as_the_same_report(monkeypatch: pytest.MonkeyPatch
     played = cgtop("play", str(path), "--once")
     assert played.exit_code == 0
     assert played.stdout.splitlines()[1:] == live.stdout.splitlines()[1:]
-    assert played.stdout.startswith("cgtop  RECORDED, not measured on this machine · NVIDIA Sample GPU")
+    assert played.stdout.startswith("cgtop  RECORDED 2026-11-30 on NVIDIA Sample GPU, not live · qwen3-4b")
 
 
 def test_a_file_that_cannot_be_recorded_to_is_told_of_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

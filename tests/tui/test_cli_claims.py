@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from cgtop.core.bundled import telling_states
 from cgtop.core.claims import STATEMENTS
 from cgtop.core.commands import BreakInput, Command, MendInput, Quit, RunAll, RunSweep, TryDynamicCapture
 from cgtop.core.events import (
@@ -80,7 +81,7 @@ def test_a_perturbed_recording_flips_a_verdict(tmp_path: Path) -> None:
     good = claims_of(run(str(record(tmp_path / "good.jsonl", sample_run(decode_events=5))), "--json"))
     bad = claims_of(run(str(record(tmp_path / "bad.jsonl", events)), "--json"))
     assert (good["phases.replay"].verdict, bad["phases.replay"].verdict) == ("holds", "does_not_hold")
-    assert "1 allocations" in bad["phases.replay"].finding
+    assert "1 allocation, 1 of" in bad["phases.replay"].finding
 
 
 def test_several_recordings_complete_each_other(tmp_path: Path, recording: Path) -> None:
@@ -91,14 +92,35 @@ def test_several_recordings_complete_each_other(tmp_path: Path, recording: Path)
     alone = claims_of(run(str(recording), "--json"))
     both = claims_of(run(str(recording), str(other), "--json"))
     assert (alone["lengths.linear"].verdict, both["lengths.linear"].verdict) == ("not_measured", "holds")
-    assert both["speed.faster"] == alone["speed.faster"]
+    assert both["speed.faster"].verdict == alone["speed.faster"].verdict
+    assert both["speed.faster"].finding == f"{alone['speed.faster'].finding} From run.jsonl."
+    assert both["lengths.linear"].finding.endswith(" From sweep.jsonl.")
+    shown = run(str(recording), str(other)).stdout
+    assert shown.startswith("cgtop claims  RECORDED 2026-11-30 on NVIDIA Sample GPU, not live · 2 runs")
+    for name in ("run.jsonl", "sweep.jsonl"):
+        [line] = [line for line in shown.splitlines() if line.startswith(f"{name} ")]
+        assert "NVIDIA Sample GPU" in line and "qwen3-4b bfloat16" in line and "2026-11-30T" in line
 
 
-def test_without_a_gpu_the_bundled_run_is_judged_and_said_to_be_another_machines() -> None:
+def test_runs_of_one_file_and_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    several = [*sample_run(decode_events=1), *sample_run(decode_events=1)]
+    names = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        names.append(str(record(tmp_path / folder / "run.jsonl", several if folder == "a" else several[:-1])))
+    [states] = [telling_states(open_recording(Path(names[0])).events)]
+    assert [named.name for named in claims.named_runs(states, "x")] == ["x run 2", "x run 1"]
+    shown = "".join(run(*names, "--markdown").stdout)
+    for name in names:
+        for number in (1, 2):
+            assert f"| {name} run {number} |" in shown
+
+
+def test_without_a_gpu_the_bundled_runs_are_judged_and_said_to_be_recorded() -> None:
     result = run()
     assert result.exit_code == 0
-    assert "RECORDED, not measured on this machine" in result.stdout
-    assert "no driver" in result.stderr
+    assert "not live" in result.stdout.splitlines()[0] and "this machine" not in result.stdout + result.stderr
+    assert "no driver" in result.stderr and "come with cgtop" in result.stderr
     assert "holds" in result.stdout and "The workflow" in result.stdout
 
 

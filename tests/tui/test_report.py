@@ -22,6 +22,7 @@ from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.state import RunState, fold
 from cgtop.tui.report import Origin, Report, Section, Table, report
 from tests.sample import counters, hello, sample_run
+from tests.tui.experiments import COMPARED
 
 COUNTERS: tuple[CounterName, ...] = ("requested", "allocated", "reserved", "driver")
 
@@ -142,8 +143,8 @@ def test_a_speed_marked_invalid_by_the_engine_is_withheld() -> None:
 def test_speeds_stand_side_by_side_with_their_ratio() -> None:
     speeds = section(report(state_of(sample_run())), "Decode speed")
     assert speeds.table is not None
-    assert [row.cells[:2] for row in speeds.table.rows] == [("eager", "28.1"), ("dynamic", "26.0"), ("graph", "125.0")]
-    assert speeds.notes[0] == "graph over eager: ×4.45"
+    assert [row.cells[:2] for row in speeds.table.rows] == [("eager", "28.1"), ("dynamic", "26.0"), ("graph", "125.5")]
+    assert speeds.notes[0] == "graph over eager: ×4.5, of these means; bench gives an interval"
 
 
 @pytest.mark.parametrize("phase", ["warmup", "capture"])
@@ -158,8 +159,10 @@ def test_the_guides_reason_is_corrected_where_it_is_wrong(phase: PhaseId) -> Non
 def test_recorded_figures_are_marked_with_gpu_date_and_model() -> None:
     made = report(state_of(sample_run()), Origin(recorded=True))
     assert made.recorded
-    for part in ("RECORDED", "NVIDIA Sample GPU", "2026-11-30", "qwen3-4b"):
-        assert part in made.mark
+    assert made.mark.startswith("RECORDED 2026-11-30 on NVIDIA Sample GPU, not live · qwen3-4b")
+    assert "this machine" not in made.mark
+    undated = [msgspec.structs.replace(hello(), started_at="")]
+    assert "date not recorded" in report(state_of([*undated]), Origin(recorded=True)).mark
     assert "LIVE" in report(state_of(sample_run())).mark
 
 
@@ -195,6 +198,47 @@ def test_names_from_outside_cannot_steer_a_terminal() -> None:
     )
     made = msgspec.json.encode(report(state_of([named, item, Error(kind="internal", headline=evil, hint=evil)])))
     assert b"\\u001b" not in made and b"\\u0007" not in made
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("kv_static", "KV static"),
+        ("graph_io", "graph I/O"),
+        ("+1 segments", "+1 segment"),
+        ("-1 segments", "−1 segment"),
+        ("−12 segments", "−12 segments"),
+        ("block size minus requested size", "block size minus requested size"),
+    ],
+)
+def test_notes_are_in_a_readers_words(note: str, shown: str) -> None:
+    item = Item(name="private pool 1.0", bytes=1008, note=note)
+    end = PhaseEnd(
+        phase="capture",
+        before=Counters(reserved=0),
+        after=Counters(reserved=1008),
+        explained={"reserved": (item,)},
+    )
+    rows = [row.cells for row in table(report(state_of([hello(), end])), "What each Δ").rows]
+    [cells] = [cells for cells in rows if cells[2] == "graph's private pool 1.0"]
+    assert cells[3:5] == ("+1,008", "+1,008 B") and cells[6] == shown
+
+
+@pytest.mark.parametrize(("tokens", "told"), [(1, True), (15, True), (16, False), (63, False), (None, False)])
+def test_few_different_tokens_are_said_to_prove_little_where_they_are_few(tokens: int | None, told: bool) -> None:
+    events = [
+        msgspec.structs.replace(event, distinct_tokens=tokens) if isinstance(event, Verification) else event
+        for event in sample_run()
+    ]
+    notes = section(report(state_of(events)), "Verification").notes
+    assert any("prove little" in note for note in notes) is told
+
+
+def test_a_run_that_compared_modes_has_no_empty_table_of_speeds() -> None:
+    titles = [found.title for found in report(state_of([hello(), COMPARED])).sections]
+    assert "Decode speed" not in titles and "Decode modes compared" in titles
+    assert "Decode speed" in [found.title for found in report(state_of([hello()])).sections]
+    assert "Decode speed" in [found.title for found in report(state_of([*sample_run(), COMPARED])).sections]
 
 
 def test_a_stream_without_a_run_makes_a_report_all_the_same() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ...core.events import Event
 from ...core.settings import RunSettings
 from ...core.state import RunState
 from ..report import Origin
-from ..report.claims import claims_report
+from ..report.claims import NamedRun, claims_report
 from .failures import CommandError, Exit, tell
 from .headless import Outcome, Sink, run_command
 from .options import RunOptions
@@ -40,17 +41,38 @@ def claims(files: Sequence[Path], run: RunOptions, form: Format, *, quick: bool)
     if files:
         if run.record is not None:
             raise CommandError("--record keeps a live run; FILE names what is judged", code=Exit.WRONG_USAGE)
-        _write([state for file in files for state in telling_states(opened(file).events)], Origin(recorded=True), form)
+        _write(_recorded(files), Origin(recorded=True), form)
         return
     why = why_recorded(settings)
     if why is None:
         _live(settings, run.record, form, quick=quick)
         return
-    bundled = [state for recorded in bundled_runs() for state in recorded.states]
+    bundled = [run for recorded in bundled_runs() for run in named_runs(recorded.states, recorded.name)]
     if not bundled:
         raise CommandError(f"{why}; and no recorded run comes with this installation", code=Exit.NO_DEVICE)
-    tell("judged by recorded runs of another machine's GPU", why)
+    tell("judged by the recorded runs that come with cgtop", why)
     _write(bundled, Origin(recorded=True), form)
+
+
+def named_runs(states: Sequence[RunState], file: str = "") -> list[NamedRun]:
+    """What to call the runs of one stream, as `telling_states` gives them: by its file, with a number where it holds
+    several."""
+    hellos: dict[int, int] = {}
+    for state in (*states[1:], *states[:1]):  # the last one leads
+        hellos.setdefault(id(state.hello), len(hellos) + 1)
+    if len(hellos) == 1:
+        return [NamedRun(file or "the run", state) for state in states]
+    return [NamedRun(f"{file} run {hellos[id(state.hello)]}".strip(), state) for state in states]
+
+
+def _recorded(files: Sequence[Path]) -> list[NamedRun]:
+    """Each file's runs under its name, or its whole path where another file has the same name."""
+    names = Counter(file.name for file in files)
+    return [
+        run
+        for file in files
+        for run in named_runs(telling_states(opened(file).events), file.name if names[file.name] == 1 else str(file))
+    ]
 
 
 def _live(settings: RunSettings, record: Path | None, form: Format, *, quick: bool) -> None:
@@ -65,7 +87,7 @@ def _live(settings: RunSettings, record: Path | None, form: Format, *, quick: bo
         sinks.append(recording)
     try:
         outcomes = _measure(settings, sinks, quick=quick)
-        _write(telling_states(events), Origin(), form, recording)
+        _write(named_runs(telling_states(events)), Origin(), form, recording)
     finally:
         if progress is not None:
             progress.close()
@@ -92,8 +114,8 @@ def _measure(settings: RunSettings, sinks: Sequence[Sink], *, quick: bool) -> li
     return outcomes
 
 
-def _write(states: Sequence[RunState], origin: Origin, form: Format, recording: Recording | None = None) -> None:
-    found = claims_of(states)
+def _write(runs: Sequence[NamedRun], origin: Origin, form: Format, recording: Recording | None = None) -> None:
+    found = claims_of([run.state for run in runs], [run.name for run in runs])
     for claim in found:
         if recording is not None:
             recording(claim)
@@ -103,7 +125,7 @@ def _write(states: Sequence[RunState], origin: Origin, form: Format, recording: 
         return
     from ..tables import markdown, print_report
 
-    report = claims_report(found, states, origin)
+    report = claims_report(found, runs, origin)
     if form is Format.MARKDOWN:
         sys.stdout.write(markdown(report))
     else:

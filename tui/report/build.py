@@ -8,14 +8,14 @@ from ...core.state import RunState
 from ..format import NA, size
 from .bench import bench_sections
 from .check import check_sections
-from .decode import graph_section, speed_table, verification_section
+from .decode import graph_section, speed_sections, verification_section
 from .memory import bucket_table, delta_table, guide_table, phase_table
 from .model import Report, Section, safe_report
 from .sweeps import sweep_sections
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the events come from. `recorded`: read from a file, measured on that file's machine, not on this one."""
+    """Where the events come from. `recorded`: read from a file; nothing is claimed of the machine that shows them."""
 
     recorded: bool = False
 
@@ -25,7 +25,7 @@ def report(state: RunState, origin: Origin = Origin()) -> Report:  # noqa: B008 
     sections = (
         run_section(state),
         phase_table(state),
-        speed_table(state),
+        *speed_sections(state),
         verification_section(state),
         graph_section(state),
         bucket_table(state),
@@ -58,16 +58,18 @@ def check_report(state: RunState, origin: Origin) -> Report:
 
 
 def mark(hello: Hello | None, origin: Origin) -> str:
-    """ "LIVE" or "RECORDED", with device, model and, of a recording, its date."""
-    word = "RECORDED, not measured on this machine" if origin.recorded else "LIVE"
+    """As in "LIVE · NVIDIA H200 · tiny float32, …", or "RECORDED 2026-11-30 on NVIDIA H200, not live · …"."""
     if hello is None:
-        return f"{word} · no run was started"
-    parts = [word, hello.device.name]
+        return f"{'RECORDED, not live' if origin.recorded else 'LIVE'} · no run was started"
+    parts = ["LIVE", hello.device.name]
+    if origin.recorded:
+        date = f"{hello.started_at[:10]} " if hello.started_at else ""
+        parts = [f"RECORDED {date}on {hello.device.name}, not live"]
     if hello.model is not None:
         weights = "random weights" if hello.model.source == "random" else "checkpoint"
         parts.append(f"{hello.model.name} {hello.model.dtype}, {weights}")
-    if origin.recorded:
-        parts.append(hello.started_at or "date not recorded")
+    if origin.recorded and not hello.started_at:
+        parts.append("date not recorded")
     return " · ".join(parts)
 
 

@@ -3,9 +3,11 @@
 from ...core.events import Decode, Verification
 from ...core.settings import MODES
 from ...core.state import RunState
-from ..format import NA, count, duration, percent, ratio, size, tok_s
+from ..format import NA, count, duration, percent, rough_ratio, size, tok_s
 from .model import Column, Row, Section, Table, Tone, row
 
+FEW_TOKENS = 16
+"""Fewer different tokens than this are a loop of a few: their replays prove little."""
 VERDICT_WORDS = {
     "identical": "IDENTICAL",
     "within_eager_noise": "WITHIN EAGER'S OWN NOISE",
@@ -23,7 +25,7 @@ def graph_section(state: RunState) -> Section:
         f"nodes: {count(graph.nodes)}{f' ({kinds})' if kinds else ''}",
         f"capture {duration(graph.capture_s)}, instantiate {duration(graph.instantiate_s)}",
         f"driver bytes of the executable graph: {size(graph.instantiate_driver_bytes)}",
-        f"private pool {graph.pool_id or NA}, stream {graph.stream or NA}",
+        f"graph's private pool {graph.pool_id or NA}, stream {graph.stream or NA}",
     ]
     replayed = state.decode_by_mode.get("graph")
     if replayed is not None:
@@ -47,8 +49,14 @@ def verification_section(state: RunState) -> Section:
     return Section(title=title, lines=_verdict_lines(check), tone=tone, notes=_verdict_notes(check))
 
 
-def speed_table(state: RunState) -> Section:
-    """Speed of each decode mode that ran; after a MISMATCH none is shown as valid."""
+def speed_sections(state: RunState) -> tuple[Section, ...]:
+    """Speed of each decode mode that ran; after a MISMATCH none is shown as valid. A run that made a comparison, checks
+    or sweeps instead of decoding has no such section."""
+    instead = state.comparison is not None or state.checks or state.sweeps
+    return () if instead and not state.decode_by_mode else (_speed_table(state),)
+
+
+def _speed_table(state: RunState) -> Section:
     columns = (
         Column("mode"),
         Column("tok/s", right=True),
@@ -61,16 +69,18 @@ def speed_table(state: RunState) -> Section:
     )
     wrong = is_mismatch(state)
     limit = state.hello.device.memory_bandwidth_bytes_s if state.hello is not None else None
-    rows = tuple(
-        _speed_row(state.decode_by_mode[mode], limit, wrong=wrong) for mode in MODES if mode in state.decode_by_mode
-    )
+    shown = {
+        mode: state.longest_by_mode.get(mode, last) if last.valid else last
+        for mode, last in state.decode_by_mode.items()
+    }
+    rows = tuple(_speed_row(shown[mode], limit, wrong=wrong) for mode in MODES if mode in shown)
     if not rows:
         return Section(title="Decode speed", lines=("no token was decoded",))
-    notes: list[str] = ["tok/s is the mean since the mode was last entered, of all sequences of the batch together"]
+    notes: list[str] = ["tok/s is the mean over the longest stretch of the mode, of all sequences of the batch together"]
     if wrong or any(not decode.valid for decode in state.decode_by_mode.values()):
         notes.append("A speed of wrong results is no speed: the figures are withheld.")
     elif state.speed_up is not None:
-        notes.insert(0, f"graph over eager: {ratio(state.speed_up)}")
+        notes.insert(0, f"graph over eager: {rough_ratio(state.speed_up)}, of these means; bench gives an interval")
     if limit is not None:
         notes.append(f"of bandwidth: of the theoretical {limit / 1e9:,.0f} GB/s, from memory clock and bus width")
     return Section(title="Decode speed", table=Table(columns, rows), notes=tuple(notes))
@@ -119,9 +129,10 @@ def _verdict_lines(check: Verification) -> tuple[str, ...]:
 
 def _verdict_notes(check: Verification) -> tuple[str, ...]:
     notes = [
-        f"batch {check.batch_size}, {count(check.distinct_tokens)} different tokens fed, "
-        f"{duration(check.seconds)}; few different tokens prove little"
+        f"batch {check.batch_size}, {count(check.distinct_tokens)} different tokens fed, {duration(check.seconds)}"
     ]
+    if check.distinct_tokens is not None and check.distinct_tokens < FEW_TOKENS:
+        notes[0] += "; few different tokens prove little"
     if not check.finite:
         notes.append("some logits are not finite")
     if check.corrupted_on_purpose:

@@ -1,5 +1,7 @@
 """The sections about memory: the phase table, what each Δ is made of, the buckets, the guide's figures."""
 
+import re
+
 from ...core.events import CounterName, Counters, Item, Memory, PhaseEnd
 from ...core.memory_map import BUCKET_BY_ID, BUCKETS
 from ...core.phases import PHASE_BY_ID, PHASES, Phase
@@ -170,14 +172,37 @@ def _delta_rows(end: PhaseEnd) -> list[Row]:
             continue
         what = "Δ" if items else NA if total is None else "no change"
         rows.append(row(*start, what, _signed_bytes(total), delta_mib(total), "", ""))
-        rows += [_item_row(("", ""), f"  {item.name}", item) for item in items]
+        rows += [_item_row(("", ""), item.name, item, indent="  ") for item in items]
     return rows
 
 
-def _item_row(start: tuple[str, str], name: str, item: Item) -> Row:
+def _item_row(start: tuple[str, str], name: str, item: Item, *, indent: str = "") -> Row:
     tone: Tone = "bad" if item.name == "unexplained" and item.bytes else "normal" if start[1] else "quiet"
     known = CERTAINTY_MARKS[item.certainty]
-    return row(*start, name, _signed_bytes(item.bytes), delta_mib(item.bytes), known, item.note, tone=tone)
+    name = f"graph's {name}" if name.startswith("private pool ") else name
+    return row(
+        *start,
+        f"{indent}{name}",
+        _signed_bytes(item.bytes),
+        delta_mib(item.bytes),
+        known,
+        note_text(item.note),
+        tone=tone,
+    )
+
+
+def note_text(note: str) -> str:
+    """An item's note as a reader's words: the title of a bucket for its id, and segments as older recordings have them.
+
+    "kv_static" -> "KV static"; "-1 segments" -> "−1 segment".
+    """
+    if note in BUCKET_BY_ID:
+        return BUCKET_BY_ID[note].title
+    found = re.fullmatch(r"([+−-])(\d+) segments?", note)
+    if found is None:
+        return note
+    sign = "+" if found[1] == "+" else "−"
+    return f"{sign}{int(found[2]):,} segment{'' if int(found[2]) == 1 else 's'}"
 
 
 def _adding_up(items: tuple[Item, ...], total: int | None) -> tuple[Item, ...]:
@@ -196,7 +221,9 @@ def _bucket_notes(samples: list[tuple[Phase, Memory]]) -> tuple[str, ...]:
         if sample.total_bytes is None:
             notes[NO_TOTAL] = None
         elif total != sample.total_bytes:
-            notes[f"{phase.short}: the buckets miss the device total by {sample.total_bytes - total:+,} B"] = None
+            notes[
+                f"{phase.short}: the buckets miss the device total by {_signed_bytes(sample.total_bytes - total)} B"
+            ] = None
         if not sample.settled:
             notes[f"{phase.short}: unsettled, memory kept changing while the processes were read"] = None
         for bucket_id, reason in sample.reasons.items():
