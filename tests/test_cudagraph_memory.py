@@ -83,6 +83,13 @@ def test_the_speed_demonstration_says_without_a_gpu_that_it_needs_one() -> None:
         assert _says_that_it_needs_a_gpu(typed(DEMO, "--mode", mode))
 
 
+def test_a_graph_on_a_cpu_is_refused_with_a_command_that_runs() -> None:
+    for mode in ("graph", "both"):
+        result = typed(DEMO, "--mode", mode, "--device", "cpu")
+        assert result.returncode == 3 and "need CUDA" in result.stderr and not result.stdout
+        assert "--mode eager --device cpu runs" in result.stderr and "--device cpu compares" not in result.stderr
+
+
 def test_the_memory_analysis_really_runs_the_engine() -> None:
     result = typed(MEMORY, "--device", "cpu", "--model", "tiny", "--max-cache-len", "96", "--batch-size", "2")
     assert result.returncode == 0, result.stderr

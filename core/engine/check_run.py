@@ -50,7 +50,7 @@ def requested(name: str, phase: PhaseId, ends: Mapping[PhaseId, PhaseEnd], expec
         status="PASS" if delta == expected else "FAIL",
         measured=f"{delta:,} B",
         expected=f"{expected:,} B",
-        why=what if delta == expected else f"{delta - expected:+,} B; {what}",
+        why=what if delta == expected else f"{_signed(delta - expected)}; {what}",
     )
 
 
@@ -64,9 +64,9 @@ def explained(name: str, phase: PhaseId, ends: Mapping[PhaseId, PhaseEnd]) -> Ch
     if absent:
         return not_made(name, f"the allocator does not count {', '.join(absent)} bytes here")
     rest = {counter: _unexplained(end.explained[counter]) for counter in EXPLAINED_COUNTERS}
-    made_of = ", ".join(f"{item.name} {item.bytes:+,} B" for item in end.explained["requested"])
+    made_of = ", ".join(f"{item.name} {_signed(item.bytes)}" for item in end.explained["requested"])
     unexplained = sum(abs(size) for size in rest.values())
-    told = ", ".join(f"{counter} {deltas[counter]:+,} B" for counter in EXPLAINED_COUNTERS)
+    told = ", ".join(f"{counter} {_signed(deltas[counter] or 0)}" for counter in EXPLAINED_COUNTERS)
     return Check(
         name=name,
         status="PASS" if unexplained == 0 else "FAIL",
@@ -120,7 +120,8 @@ def replay_allocations(reading: ReplayReading) -> Check:
         return not_made(name, reading.problem or "nothing was replayed")
     if None in counts or None in deltas:
         return not_made(name, "the allocator does not count its work here")
-    moved = ", ".join(f"{counter} {delta:+,} B" for counter, delta in zip(EXPLAINED_COUNTERS, deltas, strict=True))
+    changes = zip(EXPLAINED_COUNTERS, deltas, strict=True)
+    moved = ", ".join(f"{counter} {_signed(delta)}" for counter, delta in changes if delta is not None)
     return Check(
         name=name,
         status="PASS" if not any(counts) and not any(deltas) else "FAIL",
@@ -139,7 +140,7 @@ def replay_driver(reading: ReplayReading) -> Check:
     return Check(
         name=name,
         status="PASS" if delta == 0 else "FAIL",
-        measured=f"{delta:+,} B in {reading.replays:,} replays",
+        measured=f"{_signed(delta)} in {reading.replays:,} replays",
         expected="0 B",
         why="this process by NVML minus what the allocator has reserved",
     )
@@ -208,6 +209,11 @@ def _difference(before: Counters, after: Counters, counter: CounterName) -> int 
     first: int | None = getattr(before, counter)
     last: int | None = getattr(after, counter)
     return None if first is None or last is None else last - first
+
+
+def _signed(size: int) -> str:
+    """A difference in bytes: "+1,264 B", "−8 B", "0 B"."""
+    return f"{'+' if size > 0 else '−' if size < 0 else ''}{abs(size):,} B"
 
 
 def _unexplained(items: Sequence[Item]) -> int:

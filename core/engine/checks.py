@@ -28,6 +28,7 @@ from .nvml_library import Reading
 
 REPLAYS = 512
 LEAD_IN = 4
+NO_GPU = "the checks are of an NVIDIA GPU, and this run is on the CPU"
 SLOPE_LENGTHS = (128, 256)
 SUMMED = 1 << 20
 COMPARISON = Plan(modes=("eager", "graph"), tokens=12, seconds=8.0, warm_s=2.0)
@@ -39,6 +40,9 @@ def run_check(command: RunCheck, lab: Lab) -> None:
     was. Raises what its libraries raise, after telling which checks were not reached."""
     require_captured_input(lab)
     told = _Told(lab)
+    if lab.facts.kind != "cuda" and lab.device.capture_refusal is not None:
+        told.rest(NO_GPU)
+        return
     if lab.device.capture_refusal is not None:
         told.rest(lab.device.capture_refusal)
         return

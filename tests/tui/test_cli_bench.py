@@ -121,6 +121,14 @@ def test_without_a_gpu_it_says_so_and_exits_3() -> None:
     for mode in ("graph", "both"):
         result = bench("--device", "cpu", "--mode", mode)
         assert result.exit_code == 3 and "CUDA graphs need CUDA" in result.stderr
+        assert "--mode eager --device cpu runs" in result.stderr
+        assert "--mode eager --device cpu runs" in bench("--mode", mode).stderr
+    assert "--mode dynamic --device cpu runs" in bench("--mode", "dynamic").stderr
+
+
+def test_every_option_says_what_it_is_for() -> None:
+    shown = bench("--help").stdout
+    assert "Rounds of all modes" in shown
 
 
 @pytest.mark.parametrize("arguments", [(), ("--mode", "all")])

@@ -40,6 +40,7 @@ def test_the_report_says_what_fits_and_where_each_term_is_from() -> None:
     assert result.exit_code == 0
     shown = result.stdout
     assert "PLANNED, nothing was run or measured" in shown
+    assert "GiB holds" in shown or "MiB holds" in shown
     assert "longest cache at batch 1:" in shown and "largest batch at cache 1,024:" in shown
     assert "NO" in shown and "yes" in shown
     assert "computed" in shown and "h200" in shown

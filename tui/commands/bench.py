@@ -10,7 +10,6 @@ from .options import BenchMode, RunOptions
 from .output import Format, write_report
 from .phases import measure, require_device, tell_trouble
 
-WITHOUT_GPU = "--device cpu compares eager and dynamic; cgtop without a command plays a recorded GPU run"
 MODES: dict[BenchMode, tuple[Mode, ...]] = {
     "eager": ("eager",),
     "dynamic": ("dynamic",),
@@ -23,7 +22,7 @@ MODES: dict[BenchMode, tuple[Mode, ...]] = {
 def bench(run: RunOptions, form: Format, *, mode: BenchMode | None, tokens: int, rounds: int | None) -> None:
     """Compare modes live and write what came of it. Raises `typer.Exit` with the exit code."""
     settings = run.settings.validated()
-    require_device(settings, WITHOUT_GPU)
+    require_device(settings, f"{on_a_cpu(mode)}; cgtop without a command plays a recorded GPU run")
     modes = chosen_modes(settings, mode)
     outcome = measure(settings, run.record, form, RunBench(modes=modes, tokens=tokens, rounds=rounds))
     found = outcome.state.comparison
@@ -44,5 +43,16 @@ def chosen_modes(settings: RunSettings, mode: BenchMode | None) -> tuple[Mode, .
     if mode in (None, "all"):
         return ("eager", "dynamic")
     if mode in ("graph", "both"):
-        raise CommandError("CUDA graphs need CUDA, and --device is cpu", WITHOUT_GPU, Exit.NO_DEVICE)
+        raise CommandError(f"--mode {mode} takes a graph, and CUDA graphs need CUDA", on_a_cpu(mode), Exit.NO_DEVICE)
     return MODES[mode]
+
+
+def on_a_cpu(mode: BenchMode | None) -> str:
+    """What works without a GPU, as near as can be to the mode that was asked for."""
+    if mode in ("graph", "both"):
+        return f"{mode} needs a GPU; --mode eager --device cpu runs"
+    return (
+        f"--mode {mode} --device cpu runs"
+        if mode in ("eager", "dynamic")
+        else "--device cpu compares eager and dynamic"
+    )

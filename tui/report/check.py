@@ -14,6 +14,10 @@ def check_sections(state: RunState) -> tuple[Section, ...]:
     """The verdicts of a run in the order of the list; empty where none was made."""
     if not state.checks:
         return ()
+    if why := nothing_checked(state.checks):
+        rows = tuple(row(check.status, check.name, tone="quiet") for check in state.checks)
+        table = Table((Column("verdict"), Column("check")), rows)
+        return (Section(title="Checks", lines=(f"NOT PASSED: nothing was checked: {why}",), table=table, tone="bad"),)
     columns = (
         Column("verdict"),
         Column("check"),
@@ -45,6 +49,12 @@ def summary(checks: tuple[Check, ...]) -> str:
     lacking = missing(checks)
     why = f"; not checked: {', '.join(lacking)}" if lacking else ""
     return f"{'PASSED' if passed(checks) else 'NOT PASSED'}: {told}{never}{why}"
+
+
+def nothing_checked(checks: tuple[Check, ...]) -> str:
+    """The one reason why no check at all could be made; empty where one was, or where there are several reasons."""
+    whys = {check.why for check in checks}
+    return whys.pop() if len(whys) == 1 and all(check.status == "n/a" for check in checks) else ""
 
 
 def _reasons(checks: list[Check]) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def _table(plan: Plan) -> Section:
         Column("left MiB" if known else "fits in", right=True, rank=1),
         Column("fits" if known else "note"),
     )
-    title = f"What {size(plan.memory_bytes)} hold" if known else "What it needs"
+    title = f"What {size(plan.memory_bytes)} holds" if known else "What it needs"
     return Section(title=title, table=Table(columns, tuple(_row(case, known) for case in plan.rows)))
 
 
