@@ -123,7 +123,7 @@ async def test_at_40_by_12_a_compact_column_shows_each_essential() -> None:
     assert "[1 Phases]" in lines[2]
     assert "✓✓✓✓✓✓✓✓" in lines[3]
     assert "of 140.0 GiB" in lines[4]
-    assert lines[5].startswith("W")
+    assert lines[5].startswith("used W")
     assert "GRAPH" in lines[6]
     assert "×" in lines[7]
     assert "in " in lines[8]

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from cgtop.core.events import Memory
 from cgtop.core.memory_map import BUCKET_IDS, MIB
-from cgtop.tui.widgets.buckets import LOOKS
-from cgtop.tui.widgets.memory_bar import MemoryView, bar_cells, render_memory, stacked_bar
+from cgtop.tui.widgets.buckets import LOOKS, theme_variables
+from cgtop.tui.widgets.memory_bar import MemoryView, bar_cells, bars, render_memory, stacked_bar
 from tests.sample import memory
 
 BUCKETS = st.dictionaries(st.sampled_from(BUCKET_IDS), st.integers(min_value=-(9 * MIB), max_value=1 << 38))
 
 
 @given(BUCKETS, st.integers(min_value=0, max_value=300))
-def test_cells_add_up_to_the_width_and_no_bucket_above_zero_vanishes(buckets: dict[str, int], width: int) -> None:
+def test_cells_add_up_to_the_width_and_no_bucket_is_a_cell_off_its_share(buckets: dict[str, int], width: int) -> None:
     cells = bar_cells(buckets, width)
     positive = [name for name, count in buckets.items() if count > 0]
     if not positive or not width:
@@ -23,8 +23,8 @@ def test_cells_add_up_to_the_width_and_no_bucket_above_zero_vanishes(buckets: di
     assert sum(cells.values()) == width
     assert all(count > 0 for count in cells.values())
     assert set(cells) <= set(positive)
-    if len(positive) <= width:
-        assert set(cells) == set(positive)
+    total = sum(buckets[name] for name in positive)
+    assert all(abs(cells.get(name, 0) * total - buckets[name] * width) < total for name in positive)
 
 
 @given(BUCKETS, st.integers(min_value=0, max_value=300), st.booleans())
@@ -41,6 +41,39 @@ def test_every_bucket_but_free_has_a_letter_and_colours_of_its_own() -> None:
     assert len({look.letter for look in LOOKS.values()}) == len(LOOKS)
     assert len({look.dark for look in LOOKS.values()}) == len(LOOKS)
     assert len({look.light for look in LOOKS.values()}) == len(LOOKS)
+
+
+def test_each_letter_can_be_read_on_its_swatch_in_the_16_colours() -> None:
+    variables = theme_variables(dark=True, ansi=True)
+    for look in LOOKS.values():
+        ink, swatch = variables[f"{look.variable}-ink"], variables[look.variable]
+        assert f"${look.variable}-ink on ${look.variable}" == look.block
+        assert ink == ("ansi_bright_white" if swatch in ("ansi_blue", "ansi_magenta", "ansi_red") else "ansi_black")
+    assert "ansi_bright_green" not in variables.values()
+    assert len({look.ansi for look in LOOKS.values()}) == len(LOOKS)
+
+
+def test_a_bucket_too_small_for_a_cell_of_the_scale_is_seen_in_the_zoom_that_says_what_it_leaves_out() -> None:
+    buckets = {"weights": 7000 * MIB, "kv_static": 20 * MIB, "driver": 380 * MIB, "free": 92600 * MIB}
+    sample = Memory(total_bytes=100000 * MIB, free_bytes=92600 * MIB, buckets=buckets)
+    scale, zoom, device = (bar.plain for bar in bars(sample, 88, letters=True))
+    assert scale.startswith("used, to scale ")
+    assert zoom.startswith("zoom ×18, without weights ")
+    assert device.startswith("used and free ")
+    assert "K" not in scale and "KKK" in zoom
+    assert scale.count("W") == round((88 - len("zoom ×18, without weights ")) * 7000 / 7400)
+    assert "W" not in zoom.removeprefix("zoom ×18, without weights ")
+    assert {len(scale), len(zoom), len(device)} == {88}
+
+
+def test_no_zoom_where_no_bucket_hides_the_others_and_one_labelled_bar_where_it_is_narrow_or_low() -> None:
+    even = Memory(buckets={"weights": 5 * MIB, "kv_static": 5 * MIB})
+    assert [bar.plain.split()[0] for bar in bars(even, 80, letters=True)] == ["tensors,"]
+    view = MemoryView(memory=memory(1.0, "capture"))
+    for width, height in ((40, 6), (86, 4), (86, 2)):
+        lines = [line.plain for line in render_memory(view, width, height)]
+        assert sum(line.startswith(("used", "zoom")) for line in lines) == 1
+    assert any(line.plain.startswith("zoom") for line in render_memory(view, 86, 5))
 
 
 def test_without_colour_every_cell_carries_its_letter() -> None:

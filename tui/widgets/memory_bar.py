@@ -11,6 +11,11 @@ from ..format import NA, clean, mib, percent, size
 from .buckets import BUCKET_ORDER, FREE_GLYPH, look
 from .lines import LinesWidget, spread
 
+ZOOM_HEIGHT = 5
+"""From this height on there is more than one bar, and"""
+ZOOM_WIDTH = 48
+"""from this width on."""
+
 
 class MemoryView(msgspec.Struct, frozen=True):
     """What the memory panel shows. `letters`: fill the bar with letters, for screens without colour."""
@@ -31,18 +36,48 @@ class MemoryBar(LinesWidget[MemoryView]):
 
 
 def render_memory(view: MemoryView, width: int, height: int) -> list[Content]:
-    """Total line and bar of the whole device, a second bar for what is used where there is room, then the legend."""
+    """The total, the bars that fit (see `bars`), then the legend."""
     memory = view.memory
     if memory is None:
         return [Content.styled("nothing measured yet", "$muted")]
-    used = {name: count for name, count in memory.buckets.items() if name != "free"}
-    lines = [_headline(memory, width, on_cpu=view.on_cpu)]
-    if memory.total_bytes is not None:
-        lines.append(stacked_bar(memory.buckets, width, letters=view.letters))
-    legend = legend_lines(memory, width, height - len(lines))
-    if memory.total_bytes is None or len(lines) + 1 + len(legend) <= height:
-        lines.append(stacked_bar(used, width, letters=view.letters))
-    return [*lines, *legend][:height]
+    head = _headline(memory, width, on_cpu=view.on_cpu)
+    drawn = bars(memory, width, letters=view.letters)
+    legend = len(legend_lines(memory, width, height))
+    if height < ZOOM_HEIGHT or width < ZOOM_WIDTH:
+        drawn = drawn[:1]
+    elif 1 + len(drawn) + legend > height:
+        drawn = drawn[:2]
+    lines = [head, *drawn]
+    return [*lines, *legend_lines(memory, width, height - len(lines))][:height]
+
+
+def bars(memory: Memory, width: int, *, letters: bool) -> list[Content]:
+    """Bars with a label each, the needed one first; in each a cell is worth the same number of bytes.
+
+    What is used; that again without a bucket that takes more than half of it, beside which the others cannot be seen;
+    the whole device.
+    """
+    used = {name: count for name, count in memory.buckets.items() if name != "free" and count > 0}
+    total = sum(used.values())
+    word = "used" if memory.total_bytes is not None else "tensors"
+    rows = [(f"{word}, to scale" if width >= ZOOM_WIDTH else word, used)]
+    largest = max(used, key=lambda name: used[name], default=None)
+    if largest is not None and 2 * used[largest] > total > used[largest]:
+        rest = {name: count for name, count in used.items() if name != largest}
+        rows.append((f"zoom ×{_factor(total / sum(rest.values()))}, without {_title(largest)}", rest))
+    if memory.total_bytes is not None and "free" in memory.buckets:
+        rows.append(("used and free", memory.buckets))
+    if width < ZOOM_WIDTH:
+        rows = rows[:1]
+    room = max(len(label) for label, _ in rows)
+    return [
+        Content.assemble((f"{label.ljust(room)} ", "$muted"), stacked_bar(buckets, width - room - 1, letters=letters))
+        for label, buckets in rows
+    ]
+
+
+def _factor(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
 
 
 def _headline(memory: Memory, width: int, *, on_cpu: bool) -> Content:
@@ -64,25 +99,17 @@ def _headline(memory: Memory, width: int, *, on_cpu: bool) -> Content:
 def bar_cells(buckets: Mapping[str, int], width: int) -> dict[str, int]:
     """How many of `width` cells each bucket gets, by largest remainder; they add up to `width`.
 
-    Every bucket above 0 bytes gets a cell as long as there are enough of them; those that a cell is too much for take
-    it from the largest. Negative sizes (`unattributed` may be) have no cells.
+    A bucket is never more than one cell off its share, so one that is too small for a cell has none, as has one of a
+    negative size (`unattributed` may be).
     """
     positive = {name: count for name, count in buckets.items() if count > 0}
     total = sum(positive.values())
     if width < 1 or not total:
         return {}
-    exact = {name: count * width / total for name, count in positive.items()}
-    cells = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(positive, key=lambda name: exact[name] - cells[name], reverse=True)
+    cells = {name: count * width // total for name, count in positive.items()}
+    by_remainder = sorted(positive, key=lambda name: positive[name] * width % total, reverse=True)
     for name in by_remainder[: width - sum(cells.values())]:
         cells[name] += 1
-    for name in sorted(positive, key=lambda name: positive[name], reverse=True):
-        if cells[name] == 0:
-            richest = max(cells, key=lambda other: cells[other])
-            if cells[richest] < 2:
-                break
-            cells[richest] -= 1
-            cells[name] = 1
     return {name: count for name, count in cells.items() if count}
 
 
@@ -126,11 +153,15 @@ def legend_lines(memory: Memory, width: int, height: int) -> list[Content]:
 
 
 def _legend_entry(name: str, count: int | None) -> Content:
-    title = BUCKET_BY_ID[name].title if name in BUCKET_BY_ID else clean(name)
+    title = _title(name)
     chip = (look(name).letter, look(name).block)
     if count is None:
         return Content.assemble(chip, (f" {title} {NA}", "$muted"))
     return Content.assemble(chip, f" {title} ", (mib(count), "bold"))
+
+
+def _title(name: str) -> str:
+    return BUCKET_BY_ID[name].title if name in BUCKET_BY_ID else clean(name)
 
 
 def flow(entries: Sequence[Content], width: int) -> list[Content]:
