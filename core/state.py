@@ -100,6 +100,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     decode: Decode | None = None
     decode_by_mode: dict[Mode, Decode] = {}
     """The last figures of each mode; those of the other modes stay when one switches."""
+    longest_by_mode: dict[Mode, Decode] = {}
+    """Of each mode the figures over most steps, which its mean is known best by; none of wrong results."""
     speeds: tuple[SpeedPoint, ...] = ()
     tokens: tuple[int, ...] = ()
     text: str | None = None
@@ -147,9 +149,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def speed_up(self) -> float | None:
-        """Graph over eager, by mean tok/s of each; null while one is unknown or the graph's results are wrong."""
-        graph, eager = self.decode_by_mode.get("graph"), self.decode_by_mode.get("eager")
-        if graph is None or eager is None or not graph.valid or not graph.tok_s_mean or not eager.tok_s_mean:
+        """Graph over eager, by mean tok/s over the longest stretch of each.
+
+        Null while one is unknown or the graph's results are wrong.
+        """
+        last = self.decode_by_mode.get("graph")
+        graph, eager = self.longest_by_mode.get("graph"), self.longest_by_mode.get("eager")
+        if last is None or not last.valid or graph is None or eager is None:
+            return None
+        if not graph.tok_s_mean or not eager.tok_s_mean:
             return None
         return graph.tok_s_mean / eager.tok_s_mean
 
@@ -183,6 +191,9 @@ def fold(state: RunState, event: Event) -> RunState:
         case Decode():
             change["decode"] = event
             change["decode_by_mode"] = {**state.decode_by_mode, event.mode: event}
+            longest = state.longest_by_mode.get(event.mode)
+            if event.valid and event.tok_s_mean is not None and (longest is None or event.tokens >= longest.tokens):
+                change["longest_by_mode"] = {**state.longest_by_mode, event.mode: event}
             if event.tok_s is not None:
                 change["speeds"] = (*state.speeds[1 - SPEED_HISTORY :], SpeedPoint(t, event.mode, event.tok_s))
         case Tokens():

@@ -33,7 +33,7 @@ def _magnitude(size: int) -> str:
         return f"{value:,.1f}"
     if value >= 0.001:
         return f"{value:.3f}"
-    return f"{size} B"
+    return f"{size:,} B"
 
 
 def size(count: int | None) -> str:
@@ -70,6 +70,13 @@ def tok_s(value: float | None) -> str:
 def ratio(value: float | None) -> str:
     """A speed-up: `×4.47`."""
     return NA if value is None else f"×{value:.2f}"
+
+
+def rough_ratio(value: float | None) -> str:
+    """A speed-up of means that nobody gave an interval: two digits, `×4.5`, `×12`."""
+    if value is None:
+        return NA
+    return f"×{value:.1f}" if value < 9.95 else f"×{value:.0f}"
 
 
 def bandwidth(gb_s: float | None) -> str:

@@ -38,6 +38,22 @@ def test_speed_up_is_unknown_until_both_modes_ran_and_while_results_are_wrong() 
     assert fold(state, wrong).speed_up is None
 
 
+def test_speed_up_is_of_the_longest_stretch_of_each_mode() -> None:
+    state = folded(
+        [
+            decode(1.0, "eager", 500, 25.0, 532),
+            decode(2.0, "graph", 900, 100.0, 932),
+            decode(3.0, "eager", 40, 16.0, 72),
+            decode(4.0, "graph", 30, 90.0, 62),
+        ]
+    )
+    assert {mode: event.tokens for mode, event in state.longest_by_mode.items()} == {"eager": 500, "graph": 900}
+    assert state.decode_by_mode["eager"].tokens == 40
+    assert state.speed_up == 4.0
+    wrong = msgspec.structs.replace(decode(9.0, "graph", 5000, 200.0, 32), valid=False)
+    assert fold(state, wrong).longest_by_mode["graph"].tokens == 900
+
+
 def test_allocations_of_eager_are_unknown_rather_than_zero() -> None:
     event = msgspec.structs.replace(decode(1.0, "eager", 10, 30.0, 42), allocations=None)
     assert fold(RunState(), event).allocations_per_eager_token is None

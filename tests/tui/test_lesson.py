@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cgtop.core.events import PhaseId
+from cgtop.core.events import Decode, PhaseId
 from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.recording import open_recording
 from cgtop.core.sources import bundled_recording
@@ -12,6 +12,7 @@ from cgtop.tui.format import size
 from cgtop.tui.screens.pane import Surroundings
 from cgtop.tui.screens.phases_pane import PhasesPane
 from cgtop.tui.screens.texts import phase_lines
+from cgtop.tui.widgets.explanation import render_explanation
 from cgtop.tui.widgets.lesson import against_guide, lesson
 from cgtop.tui.widgets.phase_facts import ExplanationView
 from tests.sample import sample_run
@@ -49,6 +50,28 @@ def test_the_figures_in_the_sentences_are_those_of_the_run(real_run: RunState) -
     assert size(graph.instantiate_driver_bytes) in told["capture"]
     assert f"{replay.replays:,} replays made 0 allocations" in told["replay"]
     assert all(2 <= text.count(". ") + 1 <= 4 for text in told.values())
+
+
+@pytest.mark.parametrize("phase", PHASE_IDS)
+def test_the_sentence_with_the_figures_comes_first_and_fits_a_terminal_of_120_by_36(
+    real_run: RunState, phase: PhaseId
+) -> None:
+    view = facts(real_run, phase)
+    first = lesson(view).split(". ")[0]
+    assert any(character.isdecimal() for character in first)
+    drawn = " ".join(" ".join(line.plain for line in render_explanation(view, 76, 4)).split())
+    assert first in drawn
+
+
+def test_what_decodes_is_explained_until_a_phase_is_chosen() -> None:
+    events = sample_run()
+    last = max(i for i, event in enumerate(events) if isinstance(event, Decode) and event.mode == "dynamic")
+    pane, state = PhasesPane(), folded(events[: last + 1])
+    pane.show_state(state, Surroundings())
+    shown = pane.explanation().decoding
+    assert shown is not None and shown.mode == "dynamic"
+    pane.selected = "capture"
+    assert pane.explanation().decoding is None
 
 
 def test_each_figure_of_the_guide_is_set_against_the_runs_own(real_run: RunState) -> None:

@@ -1,5 +1,7 @@
 """The other panels, drawn without an app: pure functions of a slice and a size."""
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -22,14 +24,15 @@ from cgtop.core.events import (
 )
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
+from cgtop.core.settings import Mode
 from cgtop.core.state import RunState, SpeedPoint, fold
-from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, render_decode, sparkline
+from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, decode_title, render_decode, sparkline
 from cgtop.tui.widgets.error_panel import ErrorView, render_error
 from cgtop.tui.widgets.explanation import ExplanationView, render_explanation
 from cgtop.tui.widgets.key_bar import Key, render_keys
 from cgtop.tui.widgets.lines import spread, wrapped
 from cgtop.tui.widgets.notice import status_text
-from cgtop.tui.widgets.phase_list import PhasesView, list_counter, render_list, render_strip
+from cgtop.tui.widgets.phase_list import PhasesView, list_counter, list_title, render_list, render_strip
 from cgtop.tui.widgets.phase_table import render_table
 from cgtop.tui.widgets.replay_counter import ReplayView, render_replay
 from cgtop.tui.widgets.telemetry import TelemetryView, render_telemetry
@@ -49,6 +52,7 @@ def decode_view(state: RunState = FULL) -> DecodeView:
     return DecodeView(
         decode=state.decode,
         by_mode=state.decode_by_mode,
+        longest=state.longest_by_mode,
         speeds=state.speeds,
         speed_up=state.speed_up,
         state="decoding",
@@ -101,6 +105,9 @@ def test_where_nothing_is_allocated_by_an_allocator_the_list_counts_what_was_req
     state = folded([hello(), end])
     assert list_counter(state.phases) == "requested"
     assert render_list(PhasesView(phases=state.phases), 26, 9)[1].plain.endswith("+2.0")
+    assert list_title(state.phases, 26) == "Phases, Δ requested MiB"
+    assert list_title(state.phases, 20) == "Phases, Δ req. MiB"
+    assert list_title(FULL.phases, 20) == "Phases, Δ MiB"
     assert list_counter(FULL.phases) == "allocated"
     assert list_counter(RunState().phases) == "allocated"
 
@@ -112,6 +119,12 @@ def test_the_table_shows_the_columns_that_fit_and_keeps_the_difference_longest(w
     heading = lines[0].plain
     assert ("Δ" in heading) == (width >= 24)
     assert ("peak" in heading) == (width >= 120)
+
+
+def test_each_heading_of_a_difference_says_of_what_it_is() -> None:
+    heading = render_table(PhasesView(phases=FULL.phases), 120, 10)[0].plain
+    assert re.findall(r"Δ \S+", heading) == ["Δ alloc.", "Δ req.", "Δ res.", "Δ driver"]
+    assert heading.split()[:2] == ["phase", "allocated"]
 
 
 @pytest.mark.parametrize("height", range(1, 12))
@@ -133,10 +146,30 @@ def test_the_strip_tells_all_states_and_the_present_phase_in_one_line() -> None:
 def test_the_gauge_shows_mode_speed_and_the_other_modes_beside_it() -> None:
     lines = text(render_decode(decode_view(), 60, 4))
     assert " GRAPH  125.0 tok/s" in lines
-    assert "eager 28.1 · dynamic 26.0 · graph 125.0" in lines
-    assert "×4.45" in lines
+    assert "eager 28.1 · dynamic 26.0 · graph 125.5" in lines
+    assert "×4.5" in lines
     assert "position 962 / 1,024" in lines
     assert "21 % of 4.80 TB/s" in lines
+
+
+def test_the_title_tells_the_steps_behind_the_ratio_and_where_it_has_an_interval() -> None:
+    by_mode: dict[Mode, Decode] = {
+        "eager": decode(1.0, "eager", 538, 26.9, 35),
+        "graph": decode(1.0, "graph", 2937, 115.3, 35),
+    }
+    view = DecodeView(decode=by_mode["graph"], by_mode=by_mode, longest=by_mode, speed_up=115.3 / 26.9)
+    assert decode_title(view, 80) == "Decode: ×4.3 of means over 530 and 2,900 steps (7 compares, with an interval)"
+    assert decode_title(view, 50) == "Decode: ×4.3 of means over 530 and 2,900 steps"
+    assert decode_title(view, 26) == "Decode: ×4.3, 530 steps"
+    assert decode_title(view, 10) == "Decode"
+    assert decode_title(msgspec.structs.replace(view, speed_up=None), 80) == "Decode"
+
+
+def test_a_mode_is_shown_by_the_mean_of_its_longest_stretch() -> None:
+    long, short = decode(1.0, "eager", 538, 26.9, 35), decode(2.0, "eager", 55, 18.0, 35)
+    graph = decode(3.0, "graph", 10, 115.3, 35)
+    view = DecodeView(decode=graph, by_mode={"eager": short, "graph": graph}, longest={"eager": long, "graph": graph})
+    assert "eager 26.9" in text(render_decode(view, 60, 4))
 
 
 def test_without_a_known_bandwidth_no_share_is_claimed() -> None:
@@ -230,6 +263,42 @@ def test_before_a_phase_has_run_it_claims_no_figures() -> None:
     assert "This run" not in text(render_explanation(explained("load", RunState()), 100, 12))
 
 
+@pytest.mark.parametrize(
+    ("mode", "figures", "wanted", "not_wanted"),
+    [
+        ("eager", "2,338 allocations a step, 28.1 tok/s", "Python launches every kernel", "Each token is one launch"),
+        ("dynamic", "2,338 allocations a step, 28.1 tok/s", "They grow and move", "Each token is one launch"),
+        ("graph", "0 allocations in 50 replays at 28.1 tok/s", "Each token is one launch", "Python launches"),
+    ],
+)
+def test_while_a_mode_decodes_it_is_explained_and_not_the_phase(
+    mode: Mode, figures: str, wanted: str, not_wanted: str
+) -> None:
+    view = msgspec.structs.replace(explained("replay"), decoding=decode(9.0, mode, 50, 28.1, 82))
+    lines = " ".join(text(render_explanation(view, 76, 4)).split())
+    assert figures in lines and wanted in lines
+    assert not_wanted not in lines
+
+
+def test_on_a_cpu_no_kernels_and_no_replays_are_told_of() -> None:
+    device = DeviceInfo(kind="cpu", name="a CPU")
+    end = PhaseEnd(t=1.0, phase="replay", status="unavailable", reason="needs CUDA")
+    bare = ExplanationView(row=folded([hello(), end]).phase("replay"), device=device)
+    lines = text(render_explanation(bare, 100, 6))
+    assert "needs CUDA" in lines and "With CUDA: " in lines
+    assert "0 allocations" not in lines and "0 driver bytes" not in lines
+    step = msgspec.structs.replace(decode(9.0, "eager", 50, 28.1, 82), allocations=None)
+    lines = text(render_explanation(msgspec.structs.replace(bare, decoding=step), 100, 6))
+    assert "28.1 tok/s. Python calls every operation" in lines
+    assert "allocations" not in lines and "GPU" not in lines
+
+
+def test_a_mode_of_wrong_results_is_told_without_its_speed() -> None:
+    wrong = msgspec.structs.replace(decode(9.0, "graph", 50, 99.9, 82), valid=False)
+    lines = text(render_explanation(msgspec.structs.replace(explained("replay"), decoding=wrong), 76, 4))
+    assert "wrong" in lines and "99.9" not in lines
+
+
 def test_an_error_tells_what_what_to_do_and_what_it_means() -> None:
     error = Error(
         kind="out_of_memory", headline="out of memory", hint="choose --batch-size 1", phase="capture",
@@ -256,6 +325,17 @@ def test_a_reading_that_is_missing_is_na_with_the_reason_if_all_are() -> None:
     assert "n/a" in text(render_telemetry(TelemetryView(telemetry=Telemetry(gpu_percent=97)), 30, 9))
     nothing = Telemetry(reasons={"nvml": "libnvidia-ml is missing"})
     assert "libnvidia-ml is missing" in text(render_telemetry(TelemetryView(telemetry=nothing), 30, 12))
+
+
+def test_after_the_end_the_last_sample_has_its_age_and_is_dimmed() -> None:
+    state = folded([Telemetry(t=4.0, gpu_percent=97), phase_end(6.0, "release")])
+    assert "sampled" not in text(render_telemetry(TelemetryView.of(state), 40, 12))
+    ended = TelemetryView.of(fold(state, End(t=7.0, reason="done")))
+    lines = render_telemetry(ended, 60, 12)
+    assert lines[0].plain == "sampled 3.00 s before the end, before all was released"
+    assert all("bold" not in str(span.style) for line in lines for span in line.spans)
+    killed = folded([Telemetry(t=4.0, gpu_percent=97), End(t=7.0, reason="killed")])
+    assert render_telemetry(TelemetryView.of(killed), 60, 12)[0].plain == "sampled 3.00 s before the end"
 
 
 # ------------------------------------------------------------------------------------------ title and banner

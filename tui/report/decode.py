@@ -76,7 +76,7 @@ def _speed_table(state: RunState) -> Section:
     rows = tuple(_speed_row(shown[mode], limit, wrong=wrong) for mode in MODES if mode in shown)
     if not rows:
         return Section(title="Decode speed", lines=("no token was decoded",))
-    notes: list[str] = ["tok/s is the mean over the longest stretch of the mode, of all sequences of the batch together"]
+    notes: list[str] = ["tok/s is the mean over the longest stretch of a mode, of all sequences of the batch together"]
     if wrong or any(not decode.valid for decode in state.decode_by_mode.values()):
         notes.append("A speed of wrong results is no speed: the figures are withheld.")
     elif state.speed_up is not None:

@@ -67,7 +67,7 @@ class PhasesPane(Pane):
         self._state, self._around = state, around
         on_cpu = state.hello is not None and state.hello.device.kind == "cpu"
         self._show_phases()
-        self.telemetry.show(TelemetryView(telemetry=state.telemetry, on_cpu=on_cpu))
+        self.telemetry.show(TelemetryView.of(state))
         self.memory_bar.show(MemoryView(memory=state.memory, letters=around.letters, on_cpu=on_cpu))
         self._show_speed(state)
         self.explanation_pane.show(self.explanation())
@@ -104,6 +104,7 @@ class PhasesPane(Pane):
             DecodeView(
                 decode=state.decode,
                 by_mode=state.decode_by_mode,
+                longest=state.longest_by_mode,
                 speeds=state.speeds,
                 speed_up=state.speed_up,
                 state=state.status.state if state.status is not None else None,
@@ -127,6 +128,7 @@ class PhasesPane(Pane):
         state = self._state
         row = shown_row(PhasesView(phases=state.phases, selected=self.selected))
         boundary = state.boundary_memory.get(row.id)
+        decodes = state.status is not None and state.status.state in ("decoding", "paused")
         return ExplanationView(
             row=row,
             model=state.hello.model if state.hello is not None else None,
@@ -134,6 +136,7 @@ class PhasesPane(Pane):
             device=state.hello.device if state.hello is not None else None,
             graph=state.graph,
             decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
+            decoding=state.decode if decodes and self.selected is None else None,
             pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,
         )
 

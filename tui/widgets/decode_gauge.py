@@ -6,17 +6,19 @@ from operator import itemgetter
 
 import msgspec
 from textual.content import Content
+from textual.events import Resize
 
 from ...core.events import Decode, RunStateName
 from ...core.settings import MODES, Mode
 from ...core.state import SpeedPoint
-from ..format import bandwidth, count, milliseconds, percent, ratio, tok_s
+from ..format import bandwidth, count, milliseconds, percent, rough_ratio, tok_s
 from .lines import LinesWidget, spread
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MODE_STYLES: dict[Mode, str] = {"eager": "$text-warning", "dynamic": "$text-secondary", "graph": "$text-success"}
 FULL_BAR_HEIGHT = 5
 """From this height on each mode has a bar of its own."""
+INTERVAL = "7 compares, with an interval"
 
 
 class DecodeView(msgspec.Struct, frozen=True):
@@ -24,6 +26,8 @@ class DecodeView(msgspec.Struct, frozen=True):
 
     decode: Decode | None = None
     by_mode: dict[Mode, Decode] = {}
+    longest: dict[Mode, Decode] = {}
+    """Of each mode the stretch of most steps, whose mean it is shown by."""
     speeds: tuple[SpeedPoint, ...] = ()
     speed_up: float | None = None
     state: RunStateName | None = None
@@ -39,6 +43,45 @@ class DecodeGauge(LinesWidget[DecodeView]):
     def draw(self, view: DecodeView, width: int, height: int) -> list[Content]:
         """As `render_decode` says."""
         return render_decode(view, width, height)
+
+    def show(self, view: DecodeView) -> None:
+        """As ever; title and subtitle tell how well the ratio is known."""
+        super().show(view)
+        self._entitle()
+
+    def on_resize(self, event: Resize) -> None:
+        """As much of the title as there is room for."""
+        super().on_resize(event)
+        self._entitle()
+
+    def _entitle(self) -> None:
+        title = decode_title(self.view, self.size.width - 2)
+        subtitle = INTERVAL if self.view.speed_up is not None else ""
+        if title != self.border_title:
+            self.border_title = title
+        if subtitle != self.border_subtitle:
+            self.border_subtitle = subtitle
+
+
+def decode_title(view: DecodeView, width: int) -> str:
+    """The ratio and the steps behind eager's and graph's means; the fewer of them where there is no room for both."""
+    eager, graph = view.longest.get("eager"), view.longest.get("graph")
+    if view.speed_up is None or eager is None or graph is None:
+        return "Decode"
+    factor, steps = rough_ratio(view.speed_up), f"{_about(eager.tokens)} and {_about(graph.tokens)} steps"
+    forms = (
+        f"Decode: {factor} of means over {steps} ({INTERVAL})",
+        f"Decode: {factor} of means over {steps}",
+        f"Decode: {factor}, {steps}",
+        f"Decode: {factor}, {_about(min(eager.tokens, graph.tokens))} steps",
+    )
+    return next((form for form in forms if len(form) <= width), "Decode")
+
+
+def _about(steps: int) -> str:
+    # Two digits, so that a title is drawn anew a few times and not with every step.
+    unit = 10 ** max(0, len(str(steps)) - 2)
+    return count(steps // unit * unit)
 
 
 def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
@@ -92,10 +135,12 @@ def sparkline(speeds: Sequence[SpeedPoint], width: int) -> Content:
 
 
 def mean_speed(view: DecodeView, mode: Mode) -> float | None:
-    """Mean tok/s of a mode since it was last entered, else its last window, or null."""
+    """Mean tok/s of a mode over its longest stretch, else since it was last entered, else its last window, or null."""
     figures = view.by_mode.get(mode)
     if figures is None:
         return None
+    if figures.valid:
+        figures = view.longest.get(mode, figures)
     return figures.tok_s_mean if figures.tok_s_mean is not None else figures.tok_s
 
 
@@ -137,7 +182,9 @@ def _modes_line(view: DecodeView, width: int) -> Content:
 
 
 def _speed_up(view: DecodeView) -> Content:
-    return Content.styled(ratio(view.speed_up), "bold $text-success") if view.speed_up is not None else Content("")
+    return (
+        Content.styled(rough_ratio(view.speed_up), "bold $text-success") if view.speed_up is not None else Content("")
+    )
 
 
 def _bars(view: DecodeView, width: int) -> list[Content]:
@@ -151,7 +198,7 @@ def _bars(view: DecodeView, width: int) -> list[Content]:
             bar = gauge(view, room)
         else:
             bar = Content.styled("━" * (round(room * speed / top) if speed and top else 0), MODE_STYLES[mode])
-        extra = f" {ratio(view.speed_up)}" if mode == "graph" and view.speed_up is not None else ""
+        extra = f" {rough_ratio(view.speed_up)}" if mode == "graph" and view.speed_up is not None else ""
         lines.append(
             Content.assemble(
                 (mode.ljust(8), MODE_STYLES[mode]),

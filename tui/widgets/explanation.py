@@ -7,6 +7,7 @@ from ...core.phases import PHASE_BY_ID, Phase
 from ...core.state import PhaseState
 from ..format import clean, count, delta, duration, size, tok_s
 from .lesson import against_guide, lesson
+from .lesson_modes import TITLES, mode_lesson
 from .lines import LinesWidget, wrapped
 from .phase_facts import ExplanationView
 from .phase_list import counter_delta
@@ -27,7 +28,10 @@ class Explanation(LinesWidget[ExplanationView]):
 
 
 def render_explanation(view: ExplanationView, width: int, height: int) -> list[Content]:
-    """The lesson with this run's figures, then the guide's figure and why ours is another, then the Δs."""
+    """The mode that decodes; else the phase's lesson, figures first, the guide's and why ours differs, the Δs."""
+    if view.decoding is not None:
+        name = Content.styled(f"{TITLES[view.decoding.mode]}. ", "bold")
+        return wrapped([Content.assemble(name, mode_lesson(view, view.decoding))], width, height)
     phase = PHASE_BY_ID[view.row.id]
     figures, guide = this_run(view), " ".join(text for text in (guide_line(phase), against_guide(view)) if text)
     taught = Content.assemble((f"{phase.title}. ", "bold"), lesson(view))

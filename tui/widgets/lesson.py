@@ -18,6 +18,9 @@ SAME_MIB = 1.0
 def lesson(facts: ExplanationView) -> str:
     """Two or three sentences."""
     phase = PHASE_BY_ID[facts.row.id]
+    if facts.row.status in ("unavailable", "failed"):
+        # What to look at would read as figures of a phase that never ran.
+        return f"{'With CUDA: ' if facts.row.status == 'unavailable' else ''}{phase.what} {phase.why}"
     if facts.row.status != "done":
         return f"{phase.what} {phase.why} {phase.look}"
     told = {
@@ -124,11 +127,11 @@ def _static_cache(facts: ExplanationView) -> str:
         return ""
     value = DTYPE_BYTES.get(model.dtype)
     text = (
-        f"Keys and values for {count(settings.max_cache_len)} tokens were allocated in full, at addresses that stay: "
-        "a graph replays the same kernels on the same addresses, so its cache may neither grow nor move. "
+        f"Keys and values for {count(settings.max_cache_len)} tokens, {size(model.static_cache_bytes)}, were allocated "
+        "in full, at addresses that stay: a graph replays on the same ones, so its cache may neither grow nor move. "
     )
     if value is None:
-        return f"{text}The closed form says {size(model.static_cache_bytes)}."
+        return f"{text}The size is that of the closed form."
     return text + (
         f"{model.layers} layers × 2 × {settings.batch_size} sequence{'s' if settings.batch_size > 1 else ''} × "
         f"{model.kv_heads} KV heads × {settings.max_cache_len} × {model.head_dim} × {value} B = "
@@ -140,29 +143,29 @@ def _copy_kv(facts: ExplanationView) -> str:
     end = facts.row.end
     if end is None:
         return ""
-    text = (
-        "The prompt's keys and values were copied to the fixed addresses, and the length moved with them: without it, "
-        "decoding would overwrite slot 0. "
-    )
     allocated = facts.change("allocated")
-    grew = f"Allocated changed by {delta(allocated)} in {duration(end.seconds)}; f" if allocated is not None else "F"
-    return f"{text}{grew}rom here on every address is compared."
+    grew = f": allocated changed by {delta(allocated)} in {duration(end.seconds)}" if allocated is not None else ""
+    return (
+        f"The prompt's keys and values were copied to the fixed addresses{grew}. The length moved with them: without "
+        "it, decoding would overwrite slot 0. From here on every address is compared."
+    )
 
 
 def _warmup(facts: ExplanationView) -> str:
     end, settings, allocated = facts.row.end, facts.settings, facts.change("allocated")
     if end is None or settings is None:
         return ""
-    text = (
-        f"{settings.warmup} eager decode steps ran on the capture stream, then the length was set back in place: "
-        "libraries allocate and load kernels at first use, which a capture does not allow. "
+    ran = f"{settings.warmup} eager decode steps ran on the capture stream"
+    why = (
+        "Libraries allocate and load kernels at first use, which a capture does not allow. "
+        "The length was set back in place."
     )
     if allocated is None:
-        return text
+        return f"{ran}. {why}"
     stays = (
         "nothing new stays, since this stream has its workspace already" if not allocated else f"{size(allocated)} stay"
     )
-    return f"{text}{count(end.allocations)} blocks were handed out and taken back; {stays}."
+    return f"{ran}: {count(end.allocations)} blocks were handed out and taken back; {stays}. {why}"
 
 
 def _capture(facts: ExplanationView) -> str:
@@ -172,29 +175,26 @@ def _capture(facts: ExplanationView) -> str:
     kernels = graph.nodes_by_kind.get("kernel")
     nodes = f"{count(graph.nodes)} nodes" + (f", {count(kernels)} of them kernels" if kernels is not None else "")
     text = (
-        f"One decode step was recorded instead of run: {nodes}, in {duration(graph.capture_s)}. "
-        "A replay launches all of them at once, so the CPU no longer limits the speed. "
+        f"One decode step was recorded instead of run: {nodes}, {size(graph.instantiate_driver_bytes)} of driver "
+        f"memory that allocated ({delta(allocated)}) cannot see, in {duration(graph.capture_s)}. "
     )
     logits = facts.item("requested", "logits")
     kept = f"The logits ({size(logits)}) stay in a private pool" if logits is not None else "A private pool stays"
     pool = f" that holds {size(facts.pool_bytes)}" if facts.pool_bytes is not None else ""
-    return (
-        f"{text}{kept}{pool}; the sequence itself is {size(graph.instantiate_driver_bytes)} of driver memory, which "
-        f"allocated ({delta(allocated)}) cannot see."
-    )
+    return f"{text}A replay launches all of them at once, so the CPU no longer limits the speed. {kept}{pool}."
 
 
 def _replay(facts: ExplanationView) -> str:
     decode, allocated = facts.decode, facts.change("allocated")
     text = (
         "Each token is one launch of the graph: same kernels, same addresses, new values. The next token is written to "
-        "the static input inside the graph, so the host only launches. "
+        "the static input inside the graph, so the host only launches."
     )
     if decode is None or decode.replay_allocations is None:
         return text
-    return text + (
+    return (
         f"{count(decode.replays)} replays made {count(decode.replay_allocations)} allocations and changed allocated by "
-        f"{delta(allocated)}, at {tok_s(decode.tok_s_mean)} tok/s."
+        f"{delta(allocated)}, at {tok_s(decode.tok_s_mean)} tok/s. {text}"
     )
 
 

@@ -19,6 +19,8 @@ class ExplanationView(msgspec.Struct, frozen=True):
     decode: Decode | None = None
     """The last figures of graph decoding."""
     pool_bytes: int | None = None
+    decoding: Decode | None = None
+    """Figures of the mode that decodes, while it does and no phase is chosen: it is explained then, not the phase."""
 
     def change(self, counter: CounterName) -> int | None:
         """Δ of a counter over the phase, in bytes, or null where it is not known."""

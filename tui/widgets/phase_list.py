@@ -2,7 +2,7 @@
 
 import msgspec
 from textual.content import Content
-from textual.events import Click
+from textual.events import Click, Resize
 from textual.message import Message
 
 from ...core.events import CounterName, PhaseEnd, PhaseId
@@ -49,11 +49,18 @@ class PhaseList(LinesWidget[PhasesView]):
 
     def show(self, view: PhasesView) -> None:
         """As ever; the title names the counter where it is not the guide's."""
-        requested = list_counter(view.phases) == "requested"
-        title = "Phases, Δ requested" if requested else self.BORDER_TITLE
+        super().show(view)
+        self._entitle()
+
+    def on_resize(self, event: Resize) -> None:
+        """The counter in full where there is room for it."""
+        super().on_resize(event)
+        self._entitle()
+
+    def _entitle(self) -> None:
+        title = list_title(self.view.phases, self.size.width)
         if title != self.border_title:
             self.border_title = title
-        super().show(view)
 
     def on_click(self, event: Click) -> None:
         """A click on a row chooses it."""
@@ -67,6 +74,13 @@ def list_counter(phases: tuple[PhaseState, ...]) -> CounterName:
     ends = [row.end for row in phases if row.end is not None and row.status == "done"]
     without = all(end.after.allocated is None for end in ends)
     return "requested" if ends and without and any(end.after.requested is not None for end in ends) else "allocated"
+
+
+def list_title(phases: tuple[PhaseState, ...], width: int) -> str:
+    """The panel's title, with counter and unit of its figures, for `width` cells."""
+    if list_counter(phases) == "allocated":
+        return "Phases, Δ MiB"
+    return "Phases, Δ requested MiB" if width >= 25 else "Phases, Δ req. MiB"
 
 
 def counter_delta(end: PhaseEnd | None, counter: CounterName) -> int | None:

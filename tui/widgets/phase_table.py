@@ -28,10 +28,10 @@ def _delta(counter: CounterName) -> Callable[[PhaseEnd], str]:
 
 COLUMNS: tuple[Column, ...] = (
     Column("allocated", 9, 2, lambda end: mib(end.after.allocated)),
-    Column("Δ", 9, 0, _delta("allocated")),
-    Column("requested Δ", 11, 4, _delta("requested")),
-    Column("reserved Δ", 10, 3, _delta("reserved")),
-    Column("driver Δ", 9, 1, _delta("driver")),
+    Column("Δ alloc.", 9, 0, _delta("allocated")),
+    Column("Δ req.", 9, 4, _delta("requested")),
+    Column("Δ res.", 9, 3, _delta("reserved")),
+    Column("Δ driver", 9, 1, _delta("driver")),
     Column("peak", 9, 7, lambda end: mib(end.peak_allocated)),
     Column("allocs", 7, 5, lambda end: count(end.allocations)),
     Column("time", 8, 6, lambda end: duration(end.seconds)),
@@ -110,7 +110,7 @@ def _table_row(row: PhaseState, columns: tuple[Column, ...], t: float | None, *,
     cells = [" " * GAP + column.cell(end).rjust(column.width) for column in columns]
     body: list[tuple[str, str]] = []
     for column, cell in zip(columns, cells, strict=True):
-        changed = column.title == "Δ" or "Δ" in column.title
+        changed = "Δ" in column.title
         muted = cell.strip() in ("0.0", "n/a")
         body.append((cell, "$muted" if muted else "bold" if changed else ""))
     line = Content.assemble(name, *body)

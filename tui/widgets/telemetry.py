@@ -4,7 +4,8 @@ import msgspec
 from textual.content import Content
 
 from ...core.events import Telemetry
-from ..format import NA, clean, size
+from ...core.state import RunState
+from ..format import NA, clean, duration, size
 from .lines import LinesWidget, wrapped
 
 
@@ -13,6 +14,24 @@ class TelemetryView(msgspec.Struct, frozen=True):
 
     telemetry: Telemetry | None = None
     on_cpu: bool = False
+    before_end: float | None = None
+    """How many seconds before the end of the run it was sampled; null while the run goes on."""
+    before_release: bool = False
+    """It was sampled before all was released."""
+
+    @classmethod
+    def of(cls, state: RunState) -> "TelemetryView":
+        """The slice of a run's state."""
+        telemetry, released = state.telemetry, state.phase("release").end
+        on_cpu = state.hello is not None and state.hello.device.kind == "cpu"
+        if telemetry is None or state.end is None:
+            return cls(telemetry=telemetry, on_cpu=on_cpu)
+        return cls(
+            telemetry=telemetry,
+            on_cpu=on_cpu,
+            before_end=max(0.0, state.end.t - telemetry.t),
+            before_release=released is not None and telemetry.t < released.t,
+        )
 
 
 class TelemetryPane(LinesWidget[TelemetryView]):
@@ -44,11 +63,23 @@ def render_telemetry(view: TelemetryView, width: int, height: int) -> list[Conte
     if all(value == NA for _, value in rows) and telemetry.reasons:
         reasons = dict.fromkeys(clean(reason) for reason in telemetry.reasons.values())
         return wrapped([Content.styled(f"{NA}: {reason}", "$muted") for reason in reasons], width, height)
-    return [_row(name, value, width) for name, value in rows[:height]]
+    age = _age(view, width, height)
+    return [*age, *(_row(name, value, width, past=bool(age)) for name, value in rows)][: max(0, height)]
 
 
-def _row(name: str, value: str, width: int) -> Content:
-    style = "$muted" if value == NA else "bold $text-warning" if name == "throttled" and value != "no" else "bold"
+def _age(view: TelemetryView, width: int, height: int) -> list[Content]:
+    """When the last sample was, once there are no more."""
+    if view.before_end is None:
+        return []
+    release = ", before all was released" if view.before_release else ""
+    said = Content.styled(f"sampled {duration(view.before_end)} before the end{release}", "$text-warning")
+    return wrapped([said], width, height)
+
+
+def _row(name: str, value: str, width: int, *, past: bool) -> Content:
+    style = (
+        "$muted" if value == NA or past else "bold $text-warning" if name == "throttled" and value != "no" else "bold"
+    )
     room = max(1, width - len(name) - 1)
     return Content.assemble((name, "$muted"), " ", (value.rjust(room), style))
 
