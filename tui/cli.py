@@ -105,7 +105,7 @@ def bench(
             "--rounds",
             min=1,
             metavar="N",
-            help="Rounds of all modes.",
+            help="How many rounds, each of all modes.",
             show_default="until known to 1 %, or for 45 s",
         ),
     ] = None,

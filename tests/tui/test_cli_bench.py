@@ -128,7 +128,7 @@ def test_without_a_gpu_it_says_so_and_exits_3() -> None:
 
 def test_every_option_says_what_it_is_for() -> None:
     shown = bench("--help").stdout
-    assert "Rounds of all modes" in shown
+    assert "How many rounds" in shown
 
 
 @pytest.mark.parametrize("arguments", [(), ("--mode", "all")])

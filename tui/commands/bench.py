@@ -49,10 +49,6 @@ def chosen_modes(settings: RunSettings, mode: BenchMode | None) -> tuple[Mode, .
 
 def on_a_cpu(mode: BenchMode | None) -> str:
     """What works without a GPU, as near as can be to the mode that was asked for."""
-    if mode in ("graph", "both"):
-        return f"{mode} needs a GPU; --mode eager --device cpu runs"
-    return (
-        f"--mode {mode} --device cpu runs"
-        if mode in ("eager", "dynamic")
-        else "--device cpu compares eager and dynamic"
-    )
+    if mode in (None, "all"):
+        return "--device cpu compares eager and dynamic"
+    return f"--mode {'dynamic' if mode == 'dynamic' else 'eager'} --device cpu runs without a GPU"

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from cgtop.core.engine.devices import RawBlock, RawSegment
 from cgtop.core.engine.explain import UNEXPLAINED, explain
 from cgtop.core.engine.memory import Owner, Processes, Sample, attribute
@@ -80,3 +82,22 @@ def test_an_unknown_counter_has_no_explanation() -> None:
 def test_freed_memory_is_a_negative_piece_under_its_own_name() -> None:
     explained = explain("release", sample([(2048, 2000, WEIGHTS)]), sample([]))
     assert [(item.name, item.bytes) for item in explained["requested"]] == [("parameters", -2000)]
+
+
+def test_segments_are_counted_in_words_with_a_true_sign() -> None:
+    one = sample([(1000, 1000, None)])
+    reserved = one.pool_reserved["default"]
+    three = msgspec.structs.replace(
+        one,
+        segments=one.segments * 3,
+        pool_reserved={"default": 3 * reserved},
+        counters=msgspec.structs.replace(one.counters, reserved=3 * reserved),
+    )
+    none = msgspec.structs.replace(
+        one, segments=(), pool_reserved={}, counters=msgspec.structs.replace(one.counters, reserved=0)
+    )
+    notes = [
+        explain("warmup", before, after)["reserved"][0].note
+        for before, after in ((none, one), (one, none), (one, three), (three, one))
+    ]
+    assert notes == ["+1 segment", "−1 segment", "+2 segments", "−2 segments"]
