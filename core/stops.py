@@ -12,6 +12,7 @@ from .events import (
     Decode,
     Demonstration,
     DynamicCapture,
+    End,
     Event,
     Hello,
     Memory,
@@ -105,7 +106,7 @@ def _behind(events: Sequence[Event], times: Sequence[float], number: int) -> int
     while index < len(events) and times[index] - times[number] <= AFTERMATH_S:
         event = events[index]
         rests = isinstance(event, Status) and event.state != "running"
-        if not (rests or isinstance(event, Memory | Segments | Addresses)):
+        if not (rests or isinstance(event, Memory | Segments | Addresses | End)):
             break
         index += 1
     return index

@@ -5,6 +5,7 @@ from cgtop.core.events import (
     Comparison,
     Demonstration,
     DynamicCapture,
+    End,
     Event,
     Memory,
     PhaseBegin,
@@ -64,6 +65,12 @@ def test_demonstrations_and_results_are_stops_and_rounds_in_between_are_not() ->
         "measured: cache length 4,096, own",
         "cache lengths: the measurement ends",
     ]  # fmt: skip
+
+
+def test_the_last_stop_is_the_end_where_nothing_follows_it() -> None:
+    assert found(PhaseEnd(t=1.0, phase="release"), Status(t=1.0, state="released"), End(t=1.02, reason="done")) == [
+        (4, "Release: done")
+    ]
 
 
 def test_checks_that_come_together_are_one_stop() -> None:

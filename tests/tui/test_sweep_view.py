@@ -150,7 +150,9 @@ def test_a_view_without_a_measurement_names_the_bundled_recording_that_has_one()
     assert any(
         isinstance(event, SweepRow) and event.sweep == "batches" for event in open_recording(Path(command)).events
     )
-    assert "cgtop play" not in text(render_sweep(SweepSlice(kind="batches", recorded=True), 200, 20))
+    nowhere = text(render_sweep(SweepSlice(kind="batches", recorded=True), 200, 20))
+    assert "cgtop play" not in nowhere
+    assert "cgtop batches measures it" in nowhere
 
 
 def test_the_slice_is_folded_out_of_a_runs_events() -> None:

@@ -97,7 +97,7 @@ def _progress(view: CompareSlice, comparison: Comparison) -> Content:
 
 def _before(view: CompareSlice) -> list[Content]:
     if view.recorded:
-        how = f"None in this recording up to here{f'; there is one in: {view.elsewhere}' if view.elsewhere else '.'}"
+        how = "None in this recording up to here."
     elif view.no_capture:
         how = f"Press m to compare; a graph cannot take part: {clean(view.no_capture)}."
     else:
@@ -106,7 +106,8 @@ def _before(view: CompareSlice) -> list[Content]:
         "The modes take turns on the same StaticCache, with the same sampling and synchronisation, so that a change of "
         "the clock meets all of them. The figure is the median of the rounds, with the interval it is known to be in."
     )
-    return [Content(how), Content(what), paragraph("Guide", GUIDE_LINE, "bold $text-secondary")]
+    where = [paragraph("Recorded", view.elsewhere)] if view.elsewhere and view.recorded else []
+    return [Content(how), *where, Content(what), paragraph("Guide", GUIDE_LINE, "bold $text-secondary")]
 
 
 # ------------------------------------------------------------------------------------------------------ figures

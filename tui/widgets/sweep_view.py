@@ -18,6 +18,7 @@ TITLES: dict[SweepKind, str] = {
     "cache_lens": "Cache lengths: what a graph and its StaticCache add (MiB)",
     "batches": "Batch sizes: what every way of serving them adds (MiB)",
 }
+COMMANDS: dict[SweepKind, str] = {"cache_lens": "cgtop scaling measures it.", "batches": "cgtop batches measures it."}
 
 
 class SweepView(LinesWidget[SweepSlice]):
@@ -140,12 +141,15 @@ def _progress(view: SweepSlice, width: int) -> Content:
 
 def _before(view: SweepSlice) -> list[Content]:
     if view.recorded:
-        how = "Not in this recording up to here"
+        how = "Not in this recording up to here."
     elif view.no_capture:
-        how = f"Not possible here: {clean(view.no_capture)}"
+        how = f"Not possible here: {clean(view.no_capture)}."
     else:
-        how = "Press m to measure; it needs a loaded model and keeps every row if it is stopped"
-    how += f". A measurement that was recorded: {view.elsewhere}" if view.elsewhere else "."
+        how = "Press m to measure; it needs a loaded model and keeps every row if it is stopped."
+    if view.elsewhere:
+        where = [paragraph("Recorded", view.elsewhere)]
+    else:
+        where = [paragraph("With a GPU", COMMANDS[view.kind])] if view.recorded else []
     if view.kind == "cache_lens":
         guide = ", ".join(f"{row.tokens:,}: {row.total_mib} ({row.per_1000_mib})" for row in CACHE_LENGTHS)
         what = (
@@ -162,7 +166,7 @@ def _before(view: SweepSlice) -> list[Content]:
             f"a token of one sequence takes {count(view.token_bytes)} B, 1,024 tokens {size(1024 * view.token_bytes)}."
         )
         closed = [paragraph("Closed form", text)]
-    return [Content(how), Content(what), *closed, paragraph("Guide", table, "bold $text-secondary")]
+    return [Content(how), *where, Content(what), *closed, paragraph("Guide", table, "bold $text-secondary")]
 
 
 def _length_words(view: SweepSlice) -> list[Content]:
