@@ -9,6 +9,7 @@ import pytest
 
 from cgtop.core.doctor_report import Check, DoctorReport, decode_report, gpu_works, what_works
 from cgtop.core.engine import doctor, requirements
+from cgtop.core.engine.diagnose import CudaFacts
 from cgtop.core.engine.doctor import examine
 from cgtop.core.engine.nvml import open_nvml
 from tests.core.engine.test_diagnose import fake_torch
@@ -151,3 +152,11 @@ def test_the_report_is_read_without_torch_and_runs_as_a_module() -> None:
         env={**os.environ, "CUDA_LAUNCH_BLOCKING": "1"},
     )
     assert decode_report(done.stdout).environment["CUDA_LAUNCH_BLOCKING"] == "1"
+
+
+def test_a_missing_torch_is_answered_with_a_command_that_works_from_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = CudaFacts(versions={"torch": None, "transformers": None})
+    monkeypatch.setattr(doctor, "look", lambda *_: missing)
+    check = examine(open_nvml(FakeNvml(A), {}), {}).check("packages")
+    assert check is not None and check.status == "FAIL"
+    assert 'make run ARGS="--device cpu"' in check.todo and "cgtop[live]" not in check.todo
