@@ -12,9 +12,9 @@ from .buckets import BUCKET_ORDER, FREE_GLYPH, look
 from .lines import LinesWidget, spread
 
 ZOOM_HEIGHT = 5
-"""From this height on there is more than one bar, and"""
+"""From this height on there is a second bar even where the legend loses entries by it."""
 ZOOM_WIDTH = 48
-"""from this width on."""
+"""From this width on there is more than one bar."""
 
 
 class MemoryView(msgspec.Struct, frozen=True):
@@ -43,10 +43,8 @@ def render_memory(view: MemoryView, width: int, height: int) -> list[Content]:
     head = _headline(memory, width, on_cpu=view.on_cpu)
     drawn = bars(memory, width, letters=view.letters)
     legend = len(legend_lines(memory, width, height))
-    if height < ZOOM_HEIGHT or width < ZOOM_WIDTH:
-        drawn = drawn[:1]
-    elif 1 + len(drawn) + legend > height:
-        drawn = drawn[:2]
+    if 1 + len(drawn) + legend > height:
+        drawn = drawn[: 2 if height >= ZOOM_HEIGHT or 3 + legend <= height else 1]
     lines = [head, *drawn]
     return [*lines, *legend_lines(memory, width, height - len(lines))][:height]
 
