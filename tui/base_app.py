@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from textual.app import App
+from textual.command import CommandPalette
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -14,10 +15,11 @@ from ..core.events import Log
 from ..core.settings import RunSettings
 from ..core.sources import RecordedSource, Source
 from ..core.state import RunState
-from .leaving import Departure
+from .leaving import Departure, has_job_control
 from .refusals import Facts, refusal, refusal_words
 from .screens.main import MainScreen
 from .screens.modal import LogScreen
+from .screens.palette import Palette
 from .widgets.buckets import theme_variables
 from .widgets.notice import Recorded
 from .widgets.title import Playback, playback_of
@@ -86,6 +88,18 @@ class BaseApp(App[None]):
         """The buckets' colours, for the theme that is on."""
         theme = self.current_theme
         return theme_variables(dark=theme.dark, ansi=theme.ansi)
+
+    def action_command_palette(self) -> None:
+        """Textual's palette, but one that no early key breaks."""
+        if self.use_command_palette and not CommandPalette.is_open(self):
+            self.push_screen(Palette(id="--command-palette"))
+
+    def action_suspend_process(self) -> None:
+        """Ctrl+z, where a shell is there that can bring the program back."""
+        if has_job_control():
+            super().action_suspend_process()
+        else:
+            self.notice("ctrl+z: no shell with job control started this, and nothing could bring it back", bad=True)
 
     def on_mount(self) -> None:
         """Start polling; take over the signals that end a terminal program."""

@@ -62,3 +62,8 @@ def has_terminal() -> bool:
         return sys.__stdin__ is not None and os.isatty(sys.__stdin__.fileno())
     except (OSError, ValueError):
         return False
+
+
+def has_job_control() -> bool:
+    """Whether a stopped program would come back: a shell with job control gives each one a process group of its own."""
+    return os.getpgrp() != os.getsid(0)

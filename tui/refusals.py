@@ -3,6 +3,7 @@
 import msgspec
 
 from ..core.events import PhaseId
+from ..core.live import on_the_cpu
 from ..core.phases import PHASE_BY_ID
 from ..core.settings import MODES, Mode
 from ..core.state import RunState
@@ -18,7 +19,7 @@ _RECORDED: dict[str, str] = {
     "break_input": "recorded: live, this key rebinds the graph's input",
     "measure": "recorded: live, this key measures",
     "verify": "recorded: live, this key verifies the graph again",
-    "options": "recorded: the settings of a recording stay; cgtop --device cpu runs live",
+    "options": f"recorded: the settings of a recording stay; {on_the_cpu()} runs live",
 }
 _COMMAND_WORDS: dict[str, str] = {
     "run_phase": "next phase",

@@ -248,3 +248,12 @@ async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_
             await asyncio.sleep(0.01)
         assert len(calls) <= 10 * elapsed + 1
         assert len(calls) >= 5
+
+
+@pytest.mark.parametrize("key", ["pagedown", "pageup", "down", "enter", "end"])
+async def test_a_key_before_the_palettes_list_is_there_breaks_nothing(key: str) -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        pilot.app.action_command_palette()
+        await pilot.press(key, "pagedown", "pageup")
+        await pilot.press("escape", "escape")
+        assert pilot.app.is_running

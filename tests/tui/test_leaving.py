@@ -104,17 +104,27 @@ def test_losing_the_terminal_ends_the_program() -> None:
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
 
 
-def test_a_suspended_screen_is_painted_again_when_it_returns() -> None:
-    child = started()
+def test_a_suspended_screen_is_painted_again_when_a_shell_brings_it_back() -> None:
+    command = f"set -m; {sys.executable} -c '{PROGRAM}'; fg"  # goes on at `fg` once the screen has stopped
+    child = pexpect.spawn(
+        "bash", ["-c", command], cwd=str(ROOT), dimensions=(36, 120), timeout=20,
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    child.expect_exact(b"Tokens")
     child.send(b"\x1a")
     child.expect_exact(LEAVE)
-    deadline = time.monotonic() + 5
-    while process_state(child.pid) != "T" and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert process_state(child.pid) == "T"
-    os.kill(child.pid, signal.SIGCONT)
     child.expect_exact(ENTER)
     child.expect_exact(b"RECORDED")
+    child.send(b"q")
+    _, code = finished(child)
+    assert code == 0
+
+
+def test_without_a_shell_that_could_bring_it_back_the_screen_does_not_stop() -> None:
+    child = started()
+    child.send(b"\x1a")
+    child.expect_exact(b"job control")
+    assert process_state(child.pid) != "T"
     child.send(b"q")
     _, code = finished(child)
     assert code == 0

@@ -26,7 +26,7 @@ from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.settings import Mode
 from cgtop.core.state import RunState, SpeedPoint, fold
-from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, decode_title, render_decode, sparkline
+from cgtop.tui.widgets.decode_gauge import BLOCKS, DecodeView, decode_title, gauge, render_decode, sparkline
 from cgtop.tui.widgets.error_panel import ErrorView, render_error
 from cgtop.tui.widgets.explanation import ExplanationView, render_explanation
 from cgtop.tui.widgets.key_bar import Key, render_keys
@@ -458,3 +458,12 @@ def test_the_title_names_the_device_before_the_worker_has_said_anything() -> Non
     title = text(render_title(TitleView(expected=expected), 100))
     assert "NVIDIA Sample GPU · sm_90 · starting the worker" in title
     assert "starting the worker" in text(render_title(TitleView(), 100))
+
+
+def test_a_speed_that_no_gpu_has_breaks_no_gauge() -> None:
+    absurd = decode(1.0, "graph", 100, 1e308, 132)
+    state = fold(fold(RunState(), decode(0.5, "eager", 10, 1e-300, 42)), absurd)
+    for width in (1, 40, 120):
+        view = decode_view(state)
+        assert gauge(view, width) is not None
+        assert render_decode(view, width, 8)

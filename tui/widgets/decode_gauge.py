@@ -159,11 +159,11 @@ def gauge(view: DecodeView, width: int) -> Content:
     if not top or view.decode is None or width < 1:
         return Content("")
     present = view.decode.mode
-    filled = round(width * speeds.get(present, 0.0) / top)
+    filled = round(width * (speeds.get(present, 0.0) / top))
     cells = [("━", MODE_STYLES[present]) if at < filled else ("─", "$muted") for at in range(width)]
     for mode, speed in speeds.items():
         if mode != present:
-            at = min(width - 1, max(0, round(width * speed / top) - 1))
+            at = min(width - 1, max(0, round(width * (speed / top)) - 1))
             cells[at] = (mode[0], f"bold {MODE_STYLES[mode]}")
     stretches = groupby(cells, key=itemgetter(1))
     return Content.assemble(*(("".join(cell for cell, _ in stretch), style) for style, stretch in stretches))

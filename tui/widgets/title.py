@@ -6,6 +6,7 @@ import msgspec
 from textual.content import Content
 
 from ...core.events import Decode, DeviceInfo, Hello
+from ...core.live import on_the_cpu
 from ...core.playback import Player
 from ...core.state import RunState
 from ..format import clean, count, tok_s
@@ -15,6 +16,9 @@ from .seek_bar import place_time
 
 SHORT_STEPS = 20
 """Steps in which the place moves through a recording of less than as many seconds."""
+
+
+GO_LIVE = on_the_cpu()
 
 
 class Playback(msgspec.Struct, frozen=True):
@@ -148,9 +152,9 @@ def render_banner(view: TitleView, width: int) -> list[Content]:
         return [spread(Content(" a recording: not live"), place, width)]
     device, day = clean(view.hello.device.name), clean(view.hello.started_at[:10]) or "date unknown"
     candidates = (
-        f" RECORDED on {device}, {day}, {model_text(view.hello)}: not live. Live: cgtop --device cpu",
-        f" RECORDED on {device}, {day}, {model_name(view.hello)}: not live. Live: cgtop --device cpu",
-        f" RECORDED on {device}, {day}: not live. Live: cgtop --device cpu",
+        f" RECORDED on {device}, {day}, {model_text(view.hello)}: not live. Live: {GO_LIVE}",
+        f" RECORDED on {device}, {day}, {model_name(view.hello)}: not live. Live: {GO_LIVE}",
+        f" RECORDED on {device}, {day}: not live. Live: {GO_LIVE}",
         f" RECORDED on {device}, {day}: not live",
         f" RECORDED on {device}, {day}",
         f" On {device}, {day}: not live",

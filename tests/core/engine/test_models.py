@@ -297,5 +297,5 @@ def test_an_older_forward_gets_past_key_values() -> None:
 
 
 def test_an_unknown_attention_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(SettingsError, match="one of .*sdpa.*, not 'junk'"):
+    with pytest.raises(SettingsError, match=r"one of .*sdpa.*, not 'junk'"):
         models.resolve(RunSettings(model="tiny", attention="junk"), DeviceInfo(kind="cpu", name="CPU"))
