@@ -1,7 +1,7 @@
 """Record a decode loop of your own: a small model, its own cache, `torch.cuda.graph`, and nothing of cgtop's engine.
 
-    python examples/own_model.py mine.jsonl
-    cgtop play mine.jsonl
+    .venv/bin/python examples/own_model.py mine.jsonl
+    .venv/bin/cgtop play mine.jsonl
 
 Without a GPU the same step runs eagerly, and the program says so.
 """

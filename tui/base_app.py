@@ -91,7 +91,7 @@ class BaseApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Textual's palette, but one that no early key breaks."""
-        if self.use_command_palette and not CommandPalette.is_open(self):
+        if self.use_command_palette and not isinstance(self.screen, CommandPalette):
             self.push_screen(Palette(id="--command-palette"))
 
     def action_suspend_process(self) -> None:
