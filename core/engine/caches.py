@@ -36,6 +36,12 @@ class DynamicLayer(Protocol):
     values: torch.Tensor
     is_initialized: bool
 
+    def get_seq_length(self) -> int:
+        """Tokens that it has seen."""
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Drop the last tokens; the number is given as a negative one."""
+
 
 def dynamic_layers(cache: DynamicCache) -> list[DynamicLayer]:
     """Its layers, typed."""
@@ -215,8 +221,9 @@ def dynamic_tensors(dynamic: DynamicCache) -> Iterable[torch.Tensor]:
 def rewind_dynamic(dynamic: DynamicCache, length: int) -> None:
     """Cut a DynamicCache back to `length` tokens, layer by layer: after a step that failed they differ."""
     for layer in dynamic_layers(dynamic):
-        if layer.is_initialized:
-            layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
+        surplus = int(layer.get_seq_length()) - length if layer.is_initialized else 0
+        if surplus > 0:
+            layer.crop(-surplus)
 
 
 def cache_too_small(prompt_len: int, capacity: int) -> EngineError:

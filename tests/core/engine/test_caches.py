@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from cgtop.core.engine.caches import AddressGuard, StaticKV, rewind_dynamic
+from cgtop.core.engine.caches import AddressGuard, StaticKV, dynamic_layers, rewind_dynamic
 from cgtop.core.engine.failures import EngineError
 from cgtop.core.engine.models import forward_kwargs, load, resolve
 from cgtop.core.engine.steps import Cursor, DecodeStep, DynamicDecode, StaticDecode
@@ -161,3 +161,16 @@ def test_the_next_token_is_written_to_the_same_input_inside_the_step(filled: Fil
         logits = step()
     assert step.input_ids.data_ptr() == address
     assert int(step.input_ids) == int(logits.argmax())
+
+
+def test_a_sliding_layer_is_cut_back_with_its_own_count_of_tokens() -> None:
+    config = tiny().config
+    config.layer_types = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
+    config.sliding_window = 32
+    cache = DynamicCache(config=config)
+    for number in range(4):
+        cache.update(torch.zeros(1, 2, PROMPT, 16), torch.zeros(1, 2, PROMPT, 16), number)
+    for number in range(3):  # a step that failed before the last layer
+        cache.update(torch.zeros(1, 2, 1, 16), torch.zeros(1, 2, 1, 16), number)
+    rewind_dynamic(cache, PROMPT)
+    assert [int(layer.get_seq_length()) for layer in dynamic_layers(cache)] == [PROMPT] * 4
