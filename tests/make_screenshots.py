@@ -56,7 +56,12 @@ def moments(recording: Recording) -> dict[str, float]:
         "capture": lambda state: "capture" in state.boundary_memory,
         "graph": _replays_after_all_modes,
         "attempted": lambda state: state.dynamic_capture is not None,
-        "broken": lambda state: state.demonstration is not None and state.demonstration.stage == "broken",
+        "broken": lambda state: (
+            state.demonstration is not None
+            and state.demonstration.stage == "broken"
+            and state.addresses is not None
+            and state.addresses.moved > 0
+        ),
     }
     found: dict[str, float] = {}
     for index, t in enumerate(recording.times, start=1):

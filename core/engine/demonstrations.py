@@ -99,6 +99,8 @@ def break_input(command: Command, lab: Lab) -> None:
         workflow.require_unmoved()
     except EngineError as reason:
         refused = reason.headline
+    if workflow.guard is not None:
+        lab.emit(addresses(workflow.guard))
     lab.emit(
         Demonstration(
             stage="broken",
@@ -110,8 +112,6 @@ def break_input(command: Command, lab: Lab) -> None:
             refused=refused,
         )
     )
-    if workflow.guard is not None:
-        lab.emit(addresses(workflow.guard))
 
 
 def mend_input(command: Command, lab: Lab) -> None:
@@ -133,6 +133,8 @@ def mend_input(command: Command, lab: Lab) -> None:
             captured.replay()
             replayed.append(_first(captured.logits.argmax(dim=-1)))
     workflow.require_unmoved()
+    if workflow.guard is not None:
+        lab.emit(addresses(workflow.guard))
     lab.emit(
         Demonstration(
             stage="mended",
@@ -143,8 +145,6 @@ def mend_input(command: Command, lab: Lab) -> None:
             present_address=static.step.input_ids.data_ptr(),
         )
     )
-    if workflow.guard is not None:
-        lab.emit(addresses(workflow.guard))
 
 
 def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
