@@ -66,9 +66,7 @@ class Session:
         self._error_code = 0
         self._errors = 0
         self._dead = False
-        self._cancelled = False
         self._experimenting = False
-        self._aside: list[AnyCommand] = []
 
     @property
     def next_phase(self) -> PhaseId | None:
@@ -94,8 +92,6 @@ class Session:
 
     def _wait(self) -> AnyCommand | None:
         """The next command; decodes while none waits, and returns none where phases are to be run meanwhile."""
-        if self._aside:
-            return self._aside.pop(0)
         if self._run_to is not None:
             return self._commands.get_nowait()
         if not self.decoding.active:
@@ -306,7 +302,6 @@ class Session:
     def _experiment(self, command: AnyCommand) -> None:
         """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
         self.decoding.stop()
-        self._cancelled = False
         self._experimenting = True
         self._tell_status()
         try:
@@ -319,7 +314,9 @@ class Session:
             self._failed(reason, None)
         except Exception as exception:
             self._failed(exception, None)
-        self._experimenting = False
+        finally:
+            self._experimenting = False
+            self._commands.discard(Cancel)  # it was for this experiment
         self._tell_status()
 
     def _lab(self) -> Lab:
@@ -330,20 +327,12 @@ class Session:
             ledger=self._ledger,
             workflow=self.workflow,
             emit=self._emit,
-            cancelled=self._is_cancelled,
+            cancelled=lambda: self._commands.holds(Cancel, Quit),
             run_phases=self._run_up_to,
             telemetry=self._opening.telemetry,
             phase_ends=lambda: self._ends,
             verification=lambda: self._verification,
         )
-
-    def _is_cancelled(self) -> bool:
-        while (command := self._commands.get_nowait()) is not None:
-            if isinstance(command, Cancel | Quit):
-                self._cancelled = True
-            if not isinstance(command, Cancel):
-                self._aside.append(command)
-        return self._cancelled
 
     # ------------------------------------------------------------------------------------------- failures and status
 
