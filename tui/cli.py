@@ -206,7 +206,9 @@ def doctor(
 
 @app.command(short_help="Say what a model would need and what fits; needs no GPU.")
 def plan(
-    model: Annotated[str, typer.Option(metavar="MODEL", help="A preset, a config.json or a checkpoint folder.")],
+    model: Annotated[
+        str, typer.Option("--model", metavar="MODEL", help="A preset, a config.json or a checkpoint folder.")
+    ],
     gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="The device's memory, as 24GiB.")] = None,
     cache_lens: Annotated[str, typer.Option(metavar="N,N…", help="Cache lengths.")] = "256,512,1024,2048,4096",
     batch_sizes: Annotated[str, typer.Option(metavar="N,N…", help="Batch sizes.")] = "1",
