@@ -85,14 +85,14 @@ def verdict(verification: Verification | None) -> Check:
     eager = f"eager against itself {verification.eager_identical_steps} of {verification.steps}"
     whys = {
         "identical": "every logit of every step has the bits of the eager run",
-        "within_eager_noise": "eager does not repeat itself to the bit either; the replay is as near to it",
+        "within_eager_noise": "eager does not repeat itself to the bit either; the replay is no farther from it",
         "mismatch": f"the replay computes something else, from step {verification.first_mismatch_step} on",
     }
     return Check(
         name=name,
         status="FAIL" if verification.verdict == "mismatch" else "PASS",
         measured=f"{replay}; {eager}",
-        expected="bit-equal, or as near as eager is to itself (×2)",
+        expected="bit-equal, or no farther than eager from itself",
         why=whys[verification.verdict] if verification.finite else "some logits are not finite",
     )
 
