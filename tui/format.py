@@ -55,6 +55,11 @@ def delta(count: int | None) -> str:
     return f"+{size(count)}" if count > 0 else size(count)
 
 
+def significant(value: float | None) -> str:
+    """Three significant digits, as of a difference of logits: `0.147`, `0`."""
+    return NA if value is None else f"{value:.3g}"
+
+
 def count(value: float | None) -> str:
     """A number of things: `12,345`."""
     return NA if value is None else f"{value:,.0f}"

@@ -1,8 +1,9 @@
 """One row of a sweep: a cache, a graph on it, what they cost, whether it is right, and how fast it decodes."""
 
+import msgspec
 import torch
 
-from ..events import Decode, Event, SweepKind, SweepRow, Verdict
+from ..events import Decode, Event, SweepKind, SweepRow
 from .caches import AddressGuard, StaticKV
 from .decode import Arm, DecodeLoop
 from .graphs import CapturedStep, PoolHandle
@@ -12,7 +13,7 @@ from .steps import StaticDecode
 from .strategies import Caches
 from .sweep_costs import Cost, Meter, difference
 from .sweep_rig import Rig, Served
-from .sweep_verify import Reference, agreement, tolerance
+from .sweep_verify import Judged, Reference, agreement, tolerance
 from .workflow import CAPTURE_STATE
 
 SPEED_STEPS = 100
@@ -56,12 +57,12 @@ def measure(rig: Rig, sweep: SweepKind, caches: Caches, batch_size: int, pool: P
         captured.replay()
         decode.cursor.rewind()
     cost = meter.cost(rig.pools | {captured.pool_id or ""})
-    verdict, reference = _verdict(rig, caches, decode, captured)
-    tok_s = None if verdict == "mismatch" else _speed(rig, decode, captured)
+    judged, reference, wrong = _judge(rig, caches, decode, captured)
+    tok_s = None if wrong else _speed(rig, decode, captured)
     rig.served.append(Served(decode, captured, prompt, reference))
     if kv_bytes is None:
         kv_bytes = _storage_bytes(kv) if closed_form else 0
-    return SweepRow(
+    row = SweepRow(
         sweep=sweep,
         value=batch_size,
         kv_bytes=kv_bytes,
@@ -77,8 +78,19 @@ def measure(rig: Rig, sweep: SweepKind, caches: Caches, batch_size: int, pool: P
         pages_in_use=caches.pages_in_use(),
         page_bytes=caches.page_bytes(),
         tok_s=tok_s,
-        verdict=verdict,
-        reason="" if verdict != "mismatch" else "the replay's logits are not those of eager steps: no speed is valid",
+        reason=f"{wrong}: no speed is valid" if wrong else "",
+    )
+    if judged is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        verdict="mismatch" if wrong else judged.verdict,
+        verify_steps=judged.steps,
+        identical_steps=judged.nearest.identical_steps,
+        max_difference=judged.nearest.max_difference,
+        eager_runs=judged.eager_runs,
+        eager_difference=judged.eager_difference,
+        first_mismatch_step=judged.nearest.first_different,
     )
 
 
@@ -112,13 +124,13 @@ def _warm_up(decode: StaticDecode, steps: int) -> None:
     decode.cursor.rewind()
 
 
-def _verdict(
+def _judge(
     rig: Rig, caches: Caches, decode: StaticDecode, captured: CapturedStep
-) -> tuple[Verdict | None, Reference | None]:
-    """Of the graph against eager steps and, for another attention, of those against the model's own."""
+) -> tuple[Judged | None, Reference | None, str]:
+    """The graph against eager steps and, for another attention, those against the model's own; what is wrong, if so."""
     steps, batch_size, length = rig.lab.settings.verify_steps, decode.kv.batch_size, decode.kv.capacity
     if steps == 0:
-        return None, None
+        return None, None, ""
     reference = rig.reference(caches.attention, batch_size, length)
 
     def replay() -> torch.Tensor:
@@ -126,12 +138,17 @@ def _verdict(
         return captured.logits
 
     with rig.device.on(rig.stream):
-        verdict = reference.verdict(decode, replay, steps)
+        judged = reference.judge(decode, replay, steps)
+    wrong = judged.fault
     own = rig.reference(Caches.attention, batch_size, length)
     if own is not reference and own.runs:
         rig.agreements.append(agreement(reference, own))
-        verdict = verdict if rig.agreements[-1].first_difference <= tolerance(rig.loaded) else "mismatch"
-    return verdict, reference
+        apart, allowed = rig.agreements[-1].first_difference, tolerance(rig.loaded)
+        if not wrong and not apart <= allowed:
+            wrong = (
+                f"the first step is {apart:.3g} from that of the model's own attention, and {allowed:.3g} is allowed"
+            )
+    return judged, reference, wrong
 
 
 def _speed(rig: Rig, decode: StaticDecode, captured: CapturedStep) -> float | None:

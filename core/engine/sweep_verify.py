@@ -28,6 +28,36 @@ from .verify import (
 )
 
 
+class Judged(NamedTuple):
+    """A replay's verdict and what it rests on: its nearest eager run, and eager's own noise, over `eager_runs`."""
+
+    verdict: Verdict
+    nearest: Comparison
+    noise: Comparison
+    eager_runs: int
+    steps: int
+    finite: bool
+    """Whether every logit of every step was a number."""
+
+    @property
+    def eager_difference(self) -> float | None:
+        """How far eager runs are apart at most; None: there was one."""
+        return self.noise.max_difference if self.eager_runs > 1 else None
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, with the figures; empty unless it is a mismatch."""
+        if self.verdict != "mismatch":
+            return ""
+        if not self.finite:
+            return "some logits are not finite"
+        where = "" if self.nearest.first_different is None else f", from step {self.nearest.first_different} on"
+        return (
+            f"the replay's logits are not those of eager steps{where}: up to {self.nearest.max_difference:.3g} from "
+            f"the nearest of {self.eager_runs} eager runs, which are up to {self.noise.max_difference:.3g} apart"
+        )
+
+
 class Reference:
     """Eager runs of one computation. `feed`: tokens for them to be fed, [batch, 1] each; None: what they choose."""
 
@@ -41,7 +71,7 @@ class Reference:
         """The tokens that all runs are fed; empty before the first one."""
         return self.runs[0].fed if self.runs else []
 
-    def verdict(self, decode: StaticDecode, replay: Launch, steps: int) -> Verdict:
+    def judge(self, decode: StaticDecode, replay: Launch, steps: int) -> Judged:
         """Compare `steps` replays from the end of the prompt with eager steps; leaves `decode` there.
 
         To be called on the stream of the steps.
@@ -53,9 +83,10 @@ class Reference:
         against = [compare(replayed.logits, run.logits) for run in self.runs]
         while True:
             nearest = min(against, key=lambda found: found.max_difference)
-            verdict = verdict_on(nearest, combined(self._pairs, steps), finite=finite)
+            noise = combined(self._pairs, steps)
+            verdict = verdict_on(nearest, noise, finite=finite)
             if verdict != "mismatch" or not finite or len(self.runs) >= EAGER_RUNS_MAX:
-                return verdict
+                return Judged(verdict, nearest, noise, len(self.runs), steps, finite)
             self._run_eager(decode, steps)
             finite = is_finite(self.runs[-1])
             against.append(compare(replayed.logits, self.runs[-1].logits))

@@ -99,6 +99,14 @@ class SweepRow(Event, frozen=True, kw_only=True, tag="sweep_row"):
     page_bytes: Bytes | None = None
     tok_s: float | None = None
     verdict: Verdict | None = None
+    verify_steps: int | None = None
+    """Steps that the verdict rests on; it and the figures below are as in `Verification`."""
+    identical_steps: int | None = None
+    max_difference: float | None = None
+    eager_runs: int | None = None
+    eager_difference: float | None = None
+    """None also where the first eager run was enough: one run shows no noise."""
+    first_mismatch_step: int | None = None
     free_bytes: Bytes | None = None
     needed_bytes: Bytes | None = None
     hint: str = ""

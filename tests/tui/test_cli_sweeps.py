@@ -182,6 +182,19 @@ def test_a_mismatch_shows_no_speed_and_exits_1(monkeypatch: pytest.MonkeyPatch) 
     assert "MISMATCH" in result.stdout and "not valid" in result.stdout and "other logits" in result.stderr
 
 
+def test_the_figures_behind_each_verdict_are_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy = {"verdict": "within_eager_noise", "max_difference": 0.125, "eager_difference": 0.1467}
+    engine_of(monkeypatch, lengths(length_row(256, **noisy)))
+    shown = cgtop("scaling", "--device", "cuda", "--markdown").stdout
+    (heading,) = [line for line in shown.splitlines() if line.startswith("| tokens")]
+    (figures,) = [line for line in shown.splitlines() if line.startswith("| 256")]
+    cells = dict(zip(heading.split("|"), figures.split("|"), strict=True))
+    assert {cells[" replay "], cells[" off by "], cells[" eager's own "]} == {" within noise ", " 0.125 ", " 0.147 "}
+    assert "from the nearest eager run" in shown
+    engine_of(monkeypatch, batches(batch_row("own", 1, 200, **noisy), batch_row("own", 2, 400)))
+    assert "0.147" in cgtop("batches", "--device", "cuda", "--markdown").stdout
+
+
 def test_a_refused_sweep_exits_1_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     hello = next(event for event in sample_run() if isinstance(event, Hello))
     refused = Status(state="idle", refused="run_sweep", why="no room to decode")

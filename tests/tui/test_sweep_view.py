@@ -99,6 +99,27 @@ def test_wrong_results_are_marked_beside_their_speed() -> None:
     assert "100.0 ✗" in row_of(render_sweep(view, 120, 20), "256")
 
 
+def test_what_is_wrong_with_a_row_is_said_below_the_table() -> None:
+    wrong = msgspec.structs.replace(length_row(512, 100.0), verdict="mismatch", reason="far from eager")
+    view = msgspec.structs.replace(cache_lens(), rows=(length_row(256, 101.0), wrong))
+    for width, height in ((160, 30), (80, 20)):
+        assert "512 tokens: far from eager" in text(render_sweep(view, width, height))
+    of_batches = msgspec.structs.replace(batches().rows[1], verdict="mismatch", reason="far from eager")
+    view = msgspec.structs.replace(batches(), rows=(of_batches,))
+    assert "own, batch 2: far from eager" in text(render_sweep(view, 160, 30))
+
+
+def test_the_figures_behind_a_verdict_stand_beside_it_where_there_is_room_and_they_are_known() -> None:
+    noisy = msgspec.structs.replace(
+        length_row(512, 100.0), verdict="within_eager_noise", max_difference=0.125, eager_difference=0.147
+    )
+    view = msgspec.structs.replace(cache_lens(), rows=(noisy,))
+    wide = render_sweep(view, 200, 30)
+    assert "off by  eager's own" in text(wide) and "0.125        0.147" in row_of(wide, "512")
+    assert "off by" not in text(render_sweep(view, 80, 30))
+    assert "off by" not in text(render_sweep(cache_lens(), 200, 30))
+
+
 def test_strategies_stand_one_below_the_other_or_fold_to_a_line_each() -> None:
     lines = text(render_sweep(batches(), 160, 50))
     assert "own  own cache and own pool" in lines

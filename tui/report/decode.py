@@ -3,7 +3,7 @@
 from ...core.events import Decode, Verification
 from ...core.settings import MODES
 from ...core.state import RunState
-from ..format import NA, count, duration, percent, rough_ratio, size, tok_s
+from ..format import NA, count, duration, percent, rough_ratio, significant, size, tok_s
 from .model import Column, Row, Section, Table, Tone, row
 
 FEW_TOKENS = 16
@@ -112,17 +112,17 @@ def _verdict_lines(check: Verification) -> tuple[str, ...]:
     lines = [
         VERDICT_WORDS[check.verdict],
         f"replay against eager: {check.identical_steps} of {check.steps} steps bit-equal in every logit, "
-        f"largest difference {_magnitude(check.max_difference)}",
+        f"largest difference {significant(check.max_difference)}",
         f"eager against itself: {check.eager_identical_steps} of {check.steps} steps over {check.eager_runs} runs, "
-        f"largest difference {_magnitude(check.eager_difference)}",
+        f"largest difference {significant(check.eager_difference)}",
     ]
     if check.first_mismatch_step is not None:
         lines.append(f"first step that differs in a bit: {check.first_mismatch_step}")
     if check.dynamic_difference is not None:
         verdict = {True: "within", False: "BEYOND", None: "without"}[check.dynamic_ok]
         lines.append(
-            f"first step against DynamicCache: relative difference {_magnitude(check.dynamic_difference)}, "
-            f"{verdict} the tolerance of {_magnitude(check.dynamic_tolerance)}"
+            f"first step against DynamicCache: relative difference {significant(check.dynamic_difference)}, "
+            f"{verdict} the tolerance of {significant(check.dynamic_tolerance)}"
         )
     return tuple(lines)
 
@@ -138,12 +138,6 @@ def _verdict_notes(check: Verification) -> tuple[str, ...]:
     if check.corrupted_on_purpose:
         notes.append("the cache was spoilt on purpose, to show that a wrong replay is found")
     return tuple(notes)
-
-
-def _magnitude(value: float | None) -> str:
-    if value is None:
-        return NA
-    return "0" if value == 0 else f"{value:.3g}"
 
 
 def _decimals(value: float | None, decimals: int) -> str:

@@ -6,7 +6,7 @@ from ...core.events import SweepEnd, SweepKind, SweepRow, Verdict
 from ...core.guide import BATCH_SIZE_BY_SIZE, CACHE_LENGTH_BY_TOKENS
 from ...core.memory_map import MIB
 from ...core.state import RunState, Sweep
-from ..format import NA, count, mib, percent, size, tok_s
+from ..format import NA, count, mib, percent, significant, size, tok_s
 from .model import Column, Row, Section, Table, Tone, row
 
 LENGTH_COLUMNS = (
@@ -41,6 +41,10 @@ BATCH_COLUMNS = (
     Column("tok/s", right=True),
     Column("replay"),
 )
+NOISE_COLUMNS = (Column("off by", right=True, rank=8), Column("eager's own", right=True, rank=8))
+NOISE = (
+    "off by: a replay's largest difference of a logit from the nearest eager run; eager's own: of eager runs, at most"
+)
 VERDICTS: dict[Verdict, str] = {
     "identical": "identical",
     "within_eager_noise": "within noise",
@@ -68,14 +72,19 @@ def is_sound(sweep: Sweep) -> bool:
 
 
 def _lengths(sweep: Sweep) -> Section:
+    noise = _has_noise(sweep.rows)
     return Section(
         title="Cache lengths: what a StaticCache and its graph add (MiB)",
         lines=_fit_lines(sweep.end),
-        table=Table(LENGTH_COLUMNS, tuple(_length_row(one) for one in sweep.rows)),
+        table=Table(
+            LENGTH_COLUMNS + (NOISE_COLUMNS if noise else ()),
+            tuple(_length_row(one, noise=noise) for one in sweep.rows),
+        ),
         notes=(
             "overhead: allocated, what the graph's pool holds beyond its tensors, and the driver's part, each length "
             "as if it were the only one; /1,000 divides as the guide does",
             GUIDE,
+            *((NOISE,) if noise else ()),
             *_notes(sweep, "cache_lens"),
         ),
     )
@@ -91,7 +100,7 @@ def _fit_lines(end: SweepEnd | None) -> tuple[str, ...]:
     )
 
 
-def _length_row(one: SweepRow) -> Row:
+def _length_row(one: SweepRow, *, noise: bool) -> Row:
     guide = CACHE_LENGTH_BY_TOKENS.get(one.value)
     return row(
         count(one.value),
@@ -109,22 +118,25 @@ def _length_row(one: SweepRow) -> Row:
         _result(one),
         NA if guide is None else count(guide.total_mib),
         NA if guide is None else count(guide.per_1000_mib),
+        *(_noise(one) if noise else ()),
         tone=_tone(one),
     )
 
 
 def _batches(sweep: Sweep) -> Section:
+    noise = _has_noise(sweep.rows)
     names = list(dict.fromkeys(one.strategy for one in sweep.rows))
     return Section(
         title="Batch sizes: what each way of serving them adds, in capture order (MiB)",
         lines=_totals(sweep.rows, names),
-        table=Table(BATCH_COLUMNS, tuple(_batch_rows(sweep.rows))),
+        table=Table(BATCH_COLUMNS + (NOISE_COLUMNS if noise else ()), tuple(_batch_rows(sweep.rows, noise=noise))),
         notes=(
             "cumulative: allocated, what pools hold beyond their tensors, and the driver's part, summed over the rows "
             "as they were measured",
             "peak: the most that was allocated while a row was made, above what stood before it",
             *_page_notes(sweep.rows),
             GUIDE,
+            *((NOISE,) if noise else ()),
             *_notes(sweep, "batches"),
         ),
     )
@@ -147,7 +159,7 @@ def _totals(rows: Sequence[SweepRow], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _batch_rows(rows: Sequence[SweepRow]) -> list[Row]:
+def _batch_rows(rows: Sequence[SweepRow], *, noise: bool) -> list[Row]:
     made = []
     before = None
     for one in rows:
@@ -167,6 +179,7 @@ def _batch_rows(rows: Sequence[SweepRow]) -> list[Row]:
                 "" if guide is None else count(guide.cumulative_mib),
                 _speed(one),
                 _result(one),
+                *(_noise(one) if noise else ()),
                 tone=_tone(one),
             )
         )
@@ -184,6 +197,15 @@ def _page_notes(rows: Sequence[SweepRow]) -> tuple[str, ...]:
         f"paged: a page is {size(most.page_bytes)} over all layers; at batch {most.value} {count(most.pages_in_use)} "
         f"pages, {size(in_use)}, hold tokens, whatever the pool's size",
     )
+
+
+def _has_noise(rows: Sequence[SweepRow]) -> bool:
+    """Whether the figures behind the verdicts are known; recordings of older versions do not have them."""
+    return any(one.max_difference is not None for one in rows)
+
+
+def _noise(one: SweepRow) -> tuple[str, str]:
+    return significant(one.max_difference), significant(one.eager_difference)
 
 
 def _notes(sweep: Sweep, kind: SweepKind) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from textual.content import Content
 from textual.events import Resize
 
 from ...core.events import Addresses, Decode, Verification
-from ..format import NA, clean, count
+from ..format import NA, clean, count, significant
 from .lines import LinesWidget, wrapped
 
 
@@ -100,14 +100,12 @@ def verdict_line(verification: Verification | None, *, short: bool = False) -> C
         case "identical":
             text, style = f"✓ IDENTICAL, {steps}", "bold $text-success"
         case "within_eager_noise":
-            figures = f" {_figure(verification.max_difference)}, eager's own {_figure(verification.eager_difference)}"
+            figures = (
+                f" {significant(verification.max_difference)}, eager's own {significant(verification.eager_difference)}"
+            )
             text, style = f"≈ WITHIN EAGER'S NOISE{'' if short else figures}", "bold $text-warning"
         case _:
             step = verification.first_mismatch_step
             where = "" if step is None else f" at step {step}"
-            text, style = f"✗ MISMATCH{where}, {_figure(verification.max_difference)}", "bold $text-error"
+            text, style = f"✗ MISMATCH{where}, {significant(verification.max_difference)}", "bold $text-error"
     return Content.styled(text + spoilt, style)
-
-
-def _figure(value: float | None) -> str:
-    return NA if value is None else f"{value:.3g}"

@@ -8,7 +8,7 @@ from textual.content import Content
 from ...core.events import SweepRow, Verdict
 from ...core.guide import BATCH_SIZE_BY_SIZE, CACHE_LENGTH_BY_TOKENS
 from ...core.memory_map import MIB
-from ..format import NA, clean, count, mib, size, tok_s
+from ..format import NA, clean, count, mib, significant, size, tok_s
 from .buckets import look
 from .columns import GAP, Column, bar, column, fitting, table_lines, table_width
 from .sweep_slice import STRATEGIES, SweepSlice, added, per
@@ -96,6 +96,7 @@ def _length_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
         column("guide's", (NA if row is None else count(row.per_1000_mib) for row in guide), 6),
         column("/1,024", (_per(row, 1024) for row in rows), 11),
         column("tok/s", (_speed(row) for row in rows), 4),
+        *_differences(rows),
     )
 
 
@@ -113,11 +114,22 @@ def _batch_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
         column("guide", ("" if row is None else count(row.cumulative_mib) for row in guide), 2),
         column("peak", (mib(row.peak_bytes) for row in rows), 11),
         column("tok/s", (_speed(row) for row in rows), 3),
+        *_differences(rows),
     )
     if any(row.pages_in_use is not None for row in rows):
         pages = column("pages in use", (_pages(row) for row in rows), 8)
         return (*columns, pages)
     return columns
+
+
+def _differences(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
+    """The figures behind the verdicts, where the rows have them (recordings of older versions do not)."""
+    if all(row.max_difference is None for row in rows):
+        return ()
+    return (
+        column("off by", (significant(row.max_difference) for row in rows), 12),
+        column("eager's own", (significant(row.eager_difference) for row in rows), 12),
+    )
 
 
 def _per(row: SweepRow, tokens: int) -> str:

@@ -170,7 +170,7 @@ def _before(view: SweepSlice) -> list[Content]:
 
 
 def _length_words(view: SweepSlice) -> list[Content]:
-    words = []
+    words = _wrong(view)
     end = view.end
     if end is not None and end.slope_bytes_per_token is not None and end.intercept_bytes is not None:
         slope = end.slope_bytes_per_token
@@ -210,7 +210,7 @@ def _length_words(view: SweepSlice) -> list[Content]:
 
 
 def _batch_words(view: SweepSlice) -> list[Content]:
-    words = []
+    words = _wrong(view)
     totals = _totals(view)
     if totals:
         sizes = max(len(rows) for rows in view.by_strategy.values())
@@ -252,6 +252,17 @@ def _totals(view: SweepSlice) -> dict[str, int]:
         whole = view.begin is None or len(totals) == len(view.begin.values)
         if totals and whole and len(totals) == len(rows):
             found[name] = max(totals)
+    return found
+
+
+def _wrong(view: SweepSlice) -> list[Content]:
+    """What is wrong with rows that were measured."""
+    found = []
+    for row in view.rows:
+        if row.status == "done" and row.reason:
+            lengths = view.kind == "cache_lens"
+            where = f"{row.value:,} tokens" if lengths else f"{clean(row.strategy)}, batch {row.value:,}"
+            found.append(paragraph(where, clean(row.reason), "bold $text-error"))
     return found
 
 
