@@ -48,6 +48,14 @@ def dynamic_layers(cache: DynamicCache) -> list[DynamicLayer]:
     return cast(list[DynamicLayer], cache.layers)
 
 
+def dynamic_copy(config: PreTrainedConfig, cache: DynamicCache, length: int) -> DynamicCache:
+    """The first `length` tokens of a DynamicCache, in another one with memory of its own."""
+    copy = DynamicCache(config=config)
+    for number, layer in enumerate(dynamic_layers(cache)):
+        copy.update(layer.keys[:, :, :length], layer.values[:, :, :length], number)
+    return copy
+
+
 SPOILT = 64.0
 """What is written to slots that nothing may read; exact in every dtype, and large among keys and values."""
 

@@ -11,7 +11,7 @@ from transformers import DynamicCache
 
 from ..commands import Command
 from ..events import Demonstration, DynamicCapture
-from .caches import dynamic_layers
+from .caches import dynamic_copy
 from .failures import EngineError
 from .graphs import CapturedStep
 from .holdings import addresses
@@ -196,13 +196,10 @@ def _eager_on_a_copy(lab: Lab, dynamic: DynamicDecode) -> tuple[tuple[int, ...],
 
 def _copied(lab: Lab, dynamic: DynamicDecode) -> DynamicCache:
     """The prompt's part of the run's DynamicCache, in a cache of its own."""
-    loaded, length = lab.workflow.loaded, dynamic.cursor.prompt_len
+    loaded = lab.workflow.loaded
     assert loaded is not None
-    copy = DynamicCache(config=loaded.model.config)
     with lab.device.on(lab.workflow.stream):
-        for number, layer in enumerate(dynamic_layers(dynamic.cache)):
-            copy.update(layer.keys[:, :, :length], layer.values[:, :, :length], number)
-    return copy
+        return dynamic_copy(loaded.model.config, dynamic.cache, dynamic.cursor.prompt_len)
 
 
 def _as_input(ids: int, like: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,6 @@ Phases run one at a time; between them, and between two decode steps, the sessio
 fails in a way the device survives can be tried again; everything measured so far has been told already.
 """
 
-import gc
 from collections.abc import Callable
 from typing import Literal
 
@@ -12,7 +11,7 @@ import msgspec
 import torch
 
 from ..commands import AnyCommand, Cancel, Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
-from ..events import Error, Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
+from ..events import Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
 from ..phases import PHASE_BY_ID, PHASE_IDS
 from ..settings import Mode, RunSettings
 from .decoding import Decoding
@@ -23,6 +22,8 @@ from .lab import Lab
 from .ledger import Ledger
 from .measured import Meter
 from .opening import Opening, open_run
+from .proof import verify_run
+from .recovery import Recovery
 from .workflow import Workflow
 
 SPEED_STEPS = 64
@@ -59,13 +60,11 @@ class Session:
         self._meter = Meter(opening.device, self._ledger, self._emit)
         self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, self._emit)
         self.decoding = Decoding(self.settings, opening.device, self.workflow, self._meter, self._emit)
+        self._recovery = Recovery(self.settings, opening.device, self.workflow, self._emit)
         self._next = 0
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
-        self._error_code = 0
-        self._errors = 0
-        self._dead = False
         self._experimenting = False
 
     @property
@@ -105,7 +104,7 @@ class Session:
     def handle(self, command: AnyCommand) -> None:
         """Carry out one command."""
         self._run_to = None
-        if self._dead:
+        if self._recovery.dead:
             self._refuse(command, "the device is lost to this worker: restart (R)")
             self._over = isinstance(command, RunAll) and command.release
             return
@@ -135,8 +134,8 @@ class Session:
         self._sink(event)
 
     def _exit_code(self) -> int:
-        if self._error_code:
-            return self._error_code
+        if self._recovery.exit_code:
+            return self._recovery.exit_code
         mismatch = self._verification is not None and self._verification.verdict == "mismatch"
         return 1 if mismatch else 0
 
@@ -161,7 +160,7 @@ class Session:
             return
         if self.next_phase == "release":
             self._take_speeds()
-        if self._dead or not self._run_next():
+        if self._recovery.dead or not self._run_next():
             self._run_to = None
             self._over = headless
         elif self.decoding.in_replay_phase and headless:
@@ -180,9 +179,9 @@ class Session:
     def _take_speeds(self) -> None:
         """A stretch of each eager mode, so that a run of all phases tells every speed."""
         modes: tuple[Mode, ...] = ("eager", "dynamic")
-        before = self._errors
+        before = self._recovery.count
         for mode in modes:
-            if self._errors == before and self.decoding.can(mode):
+            if self._recovery.count == before and self.decoding.can(mode):
                 self.decoding.start(mode)
                 self._stretch(SPEED_STEPS, SPEED_S)
         self.decoding.stop()
@@ -245,12 +244,12 @@ class Session:
     def _run_up_to(self, phase: PhaseId) -> bool:
         """For an experiment: every phase that is left up to this one; False if one failed."""
         while self._next <= PHASE_IDS.index(phase):
-            if self._dead or not self._run_next():
+            if self._recovery.dead or not self._run_next():
                 return False
             if self.decoding.in_replay_phase:
-                before = self._errors
+                before = self._recovery.count
                 self._stretch(self.settings.tokens)
-                if self._errors != before:
+                if self._recovery.count != before:
                     return False
         self.decoding.stop()
         return True
@@ -290,7 +289,7 @@ class Session:
         self._verification = None
         self.decoding.set_valid(False)  # until it is proven
         try:
-            self._verification = self.workflow.verify()
+            self._verification = verify_run(self.workflow)
         except Exception as exception:
             self._failed(exception, "capture")
             return
@@ -340,43 +339,14 @@ class Session:
         self._failed(exception, "replay" if self.decoding.mode == "graph" else None)
 
     def _failed(self, exception: Exception, phase: PhaseId | None) -> None:
-        """Tell what happened, and let go of what the failed phase had allocated, as far as the device lives."""
-        error = self._told(exception, phase)
+        """Tell what happened with the figures of that moment, then let go of what it left, and go on from there."""
+        error = self._recovery.read(exception, phase)
         if self.decoding.in_replay_phase:
             self._next = PHASE_IDS.index("replay")
         self._run_to = None
         self.decoding.drop()
-        self._emit(error)
-        self._errors += 1
-        self._error_code = self._error_code or exit_code(error.kind)
-        self._dead = self._dead or not error.recoverable
-        exception.__traceback__ = None
-        gc.collect()
-        if error.recoverable:
-            self._device.empty_cache()
-            self._recover()
+        self._recovery.take(error, exception)
         self._tell_status("failed", phase)
-
-    def _recover(self) -> None:
-        """Bring the caches back to where every layer agrees; a device that cannot do that is lost."""
-        try:
-            self.workflow.recover()
-        except Exception as second:
-            self._emit(error_from(second, None, settings=self.settings))
-            self._dead = True
-
-    def _told(self, exception: Exception, phase: PhaseId | None) -> Error:
-        """The error, with the device's figures as far as they can still be read."""
-        error = error_from(exception, phase, settings=self.settings)
-        if error.kind == "device_lost" or phase == "context":
-            return error
-        try:
-            free, reserved = self._device.free_and_total(), self._device.counters().reserved
-        except Exception as second:
-            self._emit(Log(source="engine", text=f"counters are lost as well: {second}"))
-            return error
-        free_bytes = None if free is None else free[0]
-        return error_from(exception, phase, free=free_bytes, reserved=reserved, settings=self.settings)
 
     def _tell_status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> None:
         self._emit(self._status(state, phase))
@@ -388,7 +358,7 @@ class Session:
                 state = "running"
             if self.next_phase is None:
                 state = "released"
-            if self._dead:
+            if self._recovery.dead:
                 state = "failed"
         return Status(
             state=state,

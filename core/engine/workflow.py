@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 import torch
 from transformers import DynamicCache
 
-from ..events import Event, Graph, Item, PhaseId, Progress, Verification
+from ..events import Event, Graph, Item, PhaseId, Progress
 from ..memory_map import MIB
 from ..settings import Mode, RunSettings
 from . import holdings
-from .caches import AddressGuard, StaticKV, cache_too_small, dynamic_layers
+from .caches import AddressGuard, StaticKV, cache_too_small
 from .decode import Arm
 from .devices import Device, StepFunction
 from .failures import EngineError
@@ -27,7 +27,6 @@ from .memory import Owner
 from .models import LoadedModel, ModelPlan, check_model_state, forward_kwargs, graph_refusal, load, prompt_ids
 from .reads import dynamic_reads, static_reads
 from .steps import DynamicDecode, StaticDecode
-from .verify import dynamic_tolerance, verify_replay
 
 Emit = Callable[[Event], None]
 T = TypeVar("T")
@@ -258,32 +257,6 @@ class Workflow:
 
         return Arm("graph", replay, static.step.input_ids, static.cursor, reads)
 
-    def verify(self) -> Verification:
-        """Replay against eager from the present position. Raises `EngineError` without a graph."""
-        static, dynamic, captured = self._need_static(), self._need_dynamic(), self.captured
-        if captured is None:
-            raise EngineError("settings", "no graph to verify", "run capture first", recoverable=True)
-        model, info = self._need_model().model, self._need_model().info
-
-        def replay() -> torch.Tensor:
-            captured.replay()
-            return captured.logits
-
-        with self.device.on(self.stream):
-            at_prompt = static.cursor.position == static.cursor.prompt_len
-            verification = verify_replay(
-                static,
-                replay,
-                steps=self.settings.verify_steps,
-                dynamic_logits=self._dynamic_first_logits(dynamic) if at_prompt else None,
-                tolerance=dynamic_tolerance(model.dtype, info.layers, model.config.get_text_config().hidden_size)
-                if at_prompt
-                else None,
-                corrupt=self.settings.inject_fault == "corrupt_replay",
-            )
-        self.device.synchronize()
-        return verification
-
     def record(self, step: StepFunction, stream: torch.cuda.Stream | None) -> CapturedStep:
         """Capture a step and know what torch allocates for it; a failure's leak is kept in `tainted_bytes`."""
         before = self._private_bytes()
@@ -326,16 +299,6 @@ class Workflow:
             return sum(segment.size for segment in self.device.snapshot() if any(segment.pool))
         except RuntimeError:
             return None
-
-    def _dynamic_first_logits(self, dynamic: DynamicDecode) -> torch.Tensor:
-        """Logits of the first step on a copy of the prompt's DynamicCache, [batch, vocab] on the host."""
-        model, length = self._need_model().model, dynamic.cursor.prompt_len
-        copy = DynamicCache(config=model.config)
-        for number, layer in enumerate(dynamic_layers(dynamic.cache)):
-            copy.update(layer.keys[:, :, :length], layer.values[:, :, :length], number)
-        output = model(input_ids=dynamic.first_ids, use_cache=True, **forward_kwargs(model, copy))
-        logits: torch.Tensor = output.logits[:, -1].cpu()
-        return logits
 
     def _need_model(self) -> LoadedModel:
         return _needed(self.loaded, "load")
