@@ -1,8 +1,10 @@
 """`make results`: every experiment on this machine's GPU, one after the other, kept as recordings and as tables.
 
-Runs the commands that a person would: phases (as `make record` does), scaling, batches, bench, check and, over all of
+Runs the commands that a person would: phases (as `make record` does), bench, check, scaling, batches and, over all of
 their recordings, claims. Recordings go to core/recordings/ under the name of the run of all phases, the tables to
-core/recordings/results.md. A command that fails is said and the rest goes on; the exit code is then 1.
+core/recordings/results.md. Each table is there as soon as it is measured and stays until that experiment is made again,
+so a run that was cut short is finished by `--missing`. A command that fails is said and the rest goes on; the exit code
+is then 1.
 """
 
 import argparse
@@ -13,33 +15,62 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXPERIMENTS = ("scaling", "batches", "bench", "check")
+EXPERIMENTS = ("bench", "check", "scaling", "batches")
+"""The longest last: what a run that is cut short loses is least then."""
+ALL = ("phases", *EXPERIMENTS)
+SECTIONS = (*ALL, "claims")
+MARK = "<!-- {} -->\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make results", description=__doc__)
-    parser.add_argument("--only", action="append", choices=("phases", *EXPERIMENTS), help="default: all of them")
+    parser.add_argument("--only", action="append", choices=ALL, help="default: all of them")
+    parser.add_argument("--missing", action="store_true", help="only what results.md has no table of yet")
     parser.add_argument("--into", type=Path, default=ROOT / "core" / "recordings", help="folder (default: %(default)s)")
     parser.add_argument("--name", default="gpu-qwen3-4b", help="how the recordings are called (default: %(default)s)")
     options = parser.parse_args(arguments)
-    wanted = options.only or ["phases", *EXPERIMENTS]
-    main_run = options.into / f"{options.name}.jsonl.gz"
-    failed, sections, kept = [], [], []
-    for what in wanted:
-        target = main_run if what == "phases" else options.into / f"{options.name}-{what}.jsonl.gz"
+    into: Path = options.into.resolve()  # the commands run elsewhere
+    into.mkdir(parents=True, exist_ok=True)
+    tables = Tables(into / "results.md")
+    targets = {what: into / f"{options.name}{'' if what == 'phases' else f'-{what}'}.jsonl.gz" for what in ALL}
+    failed = []
+    for what in options.only or ALL:
+        if options.missing and tables.has(what) and targets[what].exists():
+            say(f"{what}: there already")
+            continue
         begun = time.monotonic()
-        code, table = _phases(target) if what == "phases" else _experiment(what, target)
+        tables.put(what, "")
+        code, table = _phases(targets[what]) if what == "phases" else _experiment(what, targets[what])
         say(f"{what}: exit {code} after {time.monotonic() - begun:.0f} s")
         failed += [what] if code else []
-        kept += [target] if target.exists() else []
-        sections.append(table)
+        tables.put(what, table)
+    kept = [target for target in targets.values() if target.exists()]
     if kept:
         code, table = run("claims", *map(str, kept), "--markdown")
         failed += ["claims"] if code else []
-        sections.append(table)
-    (options.into / "results.md").write_text("\n".join(sections))
+        tables.put("claims", table)
     return 1 if failed else 0
+
+
+class Tables:
+    """A Markdown file with a section for each experiment, written anew whenever one of them changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_text() if path.exists() else ""
+        found = {what: text.partition(MARK.format(what))[2].partition("<!-- ")[0] for what in SECTIONS}
+        self._sections = {what: table.strip("\n") for what, table in found.items()}
+
+    def has(self, what: str) -> bool:
+        """Whether there is a table of it."""
+        return bool(self._sections[what])
+
+    def put(self, what: str, table: str) -> None:
+        """Take this table in the place of an earlier one; empty: none."""
+        self._sections[what] = table.strip("\n")
+        there = [MARK.format(name) + text + "\n" for name, text in self._sections.items() if text]
+        self._path.write_text("\n".join(there))
 
 
 def run(*command: str) -> tuple[int, str]:
