@@ -97,9 +97,16 @@ def test_the_memory_analysis_really_runs_the_engine() -> None:
     assert "Beside the guide" in result.stdout
 
 
+def test_the_speed_demonstration_makes_the_rounds_that_it_is_told() -> None:
+    result = typed(DEMO, "--mode", "eager", "--device", "cpu", "--model", "tiny", "--rounds", "1")
+    assert result.returncode == 0, result.stderr
+    assert "median of 1 round" in result.stdout
+
+
 def test_wrong_usage_is_2_and_impossible_settings_are_told() -> None:
     assert typed(MEMORY, "--max-cache-len", "many").returncode == 2
     assert typed(DEMO, "--mode", "fast").returncode == 2
+    assert typed(DEMO, "--rounds", "0").returncode == 2
     short = typed(MEMORY, "--device", "cpu", "--model", "tiny", "--max-cache-len", "8")
     assert short.returncode == 2 and "--max-cache-len" in short.stderr
 

@@ -24,13 +24,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-cache-len", type=int, default=RunSettings().max_cache_len, metavar="N")
     parser.add_argument("--batch-size", type=int, default=1, metavar="B")
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:N or cpu")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of all modes (default: until the ratio is known)")
     given = parser.parse_args(arguments)
+    if given.rounds is not None and given.rounds < 1:
+        parser.error("--rounds takes 1 or more")
     settings = RunSettings(
         model=given.model, device=given.device, max_cache_len=given.max_cache_len, batch_size=given.batch_size
     )
     try:
         with told(debug=False):
-            bench(RunOptions(settings=settings), Format.REPORT, mode=given.mode, tokens=64, rounds=None)
+            bench(RunOptions(settings=settings), Format.REPORT, mode=given.mode, tokens=64, rounds=given.rounds)
     except typer.Exit as over:
         return over.exit_code
     return 0

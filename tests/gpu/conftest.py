@@ -16,6 +16,8 @@ from cgtop.core.settings import RunSettings
 E = TypeVar("E", bound=Event)
 GPU_FOLDER = Path(__file__).parent
 SMALL = RunSettings(model="qwen3-0.6b", device="cuda")
+UNVERIFIED: dict[str, int] = {"verify_steps": 0, "tokens": 64}
+"""Changes for a run whose replays prove nothing in its test: eager steps take most of the time of all these tests."""
 
 
 @functools.cache

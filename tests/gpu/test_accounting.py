@@ -4,7 +4,9 @@ import pytest
 
 from cgtop.core.events import Addresses, Decode, End, Graph, Memory, PhaseEnd, PhaseId, Verification
 from cgtop.core.phases import PHASE_IDS
-from tests.gpu.conftest import Run, Runner
+from tests.gpu.conftest import UNVERIFIED, Run, Runner
+
+GUIDES: dict[str, int] = {"guide_streams": True, **UNVERIFIED}
 
 
 def ends(run: Run) -> dict[PhaseId, PhaseEnd]:
@@ -35,7 +37,7 @@ def test_buckets_add_up_to_the_device_total_at_every_boundary_and_while_decoding
 @pytest.mark.parametrize("guide_streams", [False, True])
 @pytest.mark.parametrize("counter", ["requested", "allocated", "reserved"])
 def test_every_byte_of_the_allocator_is_explained(run_all: Runner, counter: str, guide_streams: bool) -> None:
-    for phase, end in ends(run_all(guide_streams=guide_streams)).items():
+    for phase, end in ends(run_all(**GUIDES) if guide_streams else run_all()).items():
         items = end.explained[counter]  # type: ignore[index]
         assert sum(item.bytes for item in items) == delta(end, counter), phase
         assert [item for item in items if item.name == "unexplained"] == [], phase
@@ -88,11 +90,11 @@ def test_there_is_one_workspace_and_capture_adds_none(run_all: Runner) -> None:
 
 
 def test_the_guides_streams_add_a_workspace_at_warmup_and_one_at_capture(run_all: Runner) -> None:
-    found = workspaces(run_all(guide_streams=True))
+    found = workspaces(run_all(**GUIDES))
     one = found["prefill"]
     assert (found["warmup"], found["capture"]) == (2 * one, 3 * one)
     names = {
-        phase: [item.name for item in ends(run_all(guide_streams=True))[phase].explained["allocated"]]
+        phase: [item.name for item in ends(run_all(**GUIDES))[phase].explained["allocated"]]
         for phase in ("warmup", "capture")
     }
     assert "cuBLAS workspace of the default stream" in names["warmup"]
@@ -112,7 +114,7 @@ def test_the_replay_is_verified_against_eager_and_the_dynamic_cache(run_all: Run
 
 
 def test_a_corrupted_replay_is_found_and_fails_the_run(run_all: Runner) -> None:
-    run = run_all(inject_fault="corrupt_replay")
+    run = run_all(inject_fault="corrupt_replay", model="tiny")  # as many eager runs as there may be
     assert run.one(Verification).verdict == "mismatch"
     assert run.one(End).exit_code == 1
     assert not any(decode.valid for decode in run.of(Decode) if decode.mode == "graph")
@@ -120,12 +122,12 @@ def test_a_corrupted_replay_is_found_and_fails_the_run(run_all: Runner) -> None:
 
 @pytest.mark.parametrize("warmup", [0, 1])
 def test_fewer_warmups_work_too(run_all: Runner, warmup: int) -> None:
-    run = run_all(warmup=warmup)
+    run = run_all(warmup=warmup, tokens=64)
     assert run.one(End).exit_code == 0
     assert run.one(Verification).verdict != "mismatch"
 
 
 def test_a_batch_decodes_all_its_sequences(run_all: Runner) -> None:
-    run = run_all(batch_size=4, max_cache_len=256)
+    run = run_all(batch_size=4, max_cache_len=256, tokens=64)
     assert run.one(Verification).batch_size == 4
     assert run.one(End).exit_code == 0

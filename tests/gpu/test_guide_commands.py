@@ -21,6 +21,6 @@ def test_the_memory_analysis_prints_the_phases_beside_the_guides() -> None:
 
 
 def test_the_speed_demonstration_compares_both_modes() -> None:
-    result = typed("tests/data/test_cudagraph_demo.py", "--mode", "both", "--model", "qwen3-0.6b")
+    result = typed("tests/data/test_cudagraph_demo.py", "--mode", "both", "--model", "qwen3-0.6b", "--rounds", "2")
     assert result.returncode == 0, result.stderr
     assert "eager" in result.stdout and "graph" in result.stdout
