@@ -18,6 +18,8 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """Which recording, of which device and date."""
     model: str
+    capability: str | None = None
+    """Of the GPU that it was recorded on."""
     weight_bytes: int
     kv: KvShape
     batch_size: int
@@ -58,6 +60,7 @@ def overheads_of(state: RunState, name: str) -> Overheads | None:
     return Overheads(
         source=f"{name} ({hello.device.name}, {model.name}, {hello.started_at[:10] or 'date not recorded'})",
         model=model.name,
+        capability=hello.device.capability,
         weight_bytes=model.parameter_bytes,
         kv=KvShape(layers=model.layers, kv_heads=model.kv_heads, head_dim=model.head_dim),
         batch_size=asked.batch_size,

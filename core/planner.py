@@ -153,11 +153,11 @@ def _terms(
         ("logits kept by the graph", logits, "batch × vocabulary × bytes of a value"),
     ]
     terms = [Term(name=name, bytes=size, certainty="computed", source=source) for name, size, source in computed]
-    return (*terms, *_recorded_terms(model, known, batch_size, max_cache_len))
+    return (*terms, *_recorded_terms(model, known, capability, batch_size, max_cache_len))
 
 
 def _recorded_terms(
-    model: ModelFacts, known: Overheads | None, batch_size: int, max_cache_len: int
+    model: ModelFacts, known: Overheads | None, capability: str | None, batch_size: int, max_cache_len: int
 ) -> tuple[Term, ...]:
     """What has no closed form: measured for this very case, or concluded from the case that was measured."""
     if known is None:
@@ -174,6 +174,8 @@ def _recorded_terms(
     pool_measured = same_case or pool_row is not None
     graph = _scaled(known.executable_bytes, model.kv.layers, known.kv.layers)
     rounding = _scaled(known.rounding_bytes, model.weight_bytes, known.weight_bytes)
+    # Only what the asked GPU itself could have been measured with is measured.
+    other_gpu = None not in (capability, known.capability) and capability != known.capability
     found = (
         ("CUDA context", known.context_bytes, True, ""),
         ("modules loaded lazily", known.module_bytes, same_model, "as it was with the recorded model"),
@@ -182,15 +184,13 @@ def _recorded_terms(
         ("rounding", rounding, same_model, "by the size of the weights"),
         ("cached", _at_least(known.cached_bytes, more), same_case, "recorded, moved as the graph pool"),
     )
-    return tuple(
-        Term(
-            name=name,
-            bytes=size,
-            certainty="measured" if measured else "inferred",
-            source=known.source if measured or not how else f"{how}: {known.source}",
-        )
-        for name, size, measured, how in found
-    )
+    terms = []
+    for name, size, measured, how in found:
+        reasons = [text for text in (how if not measured else "", "on another GPU" if other_gpu else "") if text]
+        certainty: Certainty = "inferred" if reasons else "measured"
+        source = f"{', '.join(reasons)}: {known.source}" if reasons else known.source
+        terms.append(Term(name=name, bytes=size, certainty=certainty, source=source))
+    return tuple(terms)
 
 
 def expanded_kv_bytes(model: ModelFacts, batch_size: int, max_cache_len: int) -> int:

@@ -80,6 +80,16 @@ def test_another_model_or_case_is_concluded_not_measured() -> None:
     assert certainty["executable graph"] == certainty["rounding"] == certainty["graph pool"] == "inferred"
 
 
+def test_what_another_gpu_was_measured_with_is_concluded_for_this_one() -> None:
+    _, known = recorded()
+    assert known.capability == "9.0"
+    other = one(make_plan(FOUR_B, cache_lens=(1024,), capability="8.6", overheads=known))
+    assert {term.certainty for term in other.terms if known.source in term.source} == {"inferred"}
+    assert all("on another GPU" in term.source for term in other.terms if term.certainty == "inferred")
+    same = one(make_plan(FOUR_B, cache_lens=(1024,), capability="9.0", overheads=known))
+    assert {term.certainty for term in same.terms if known.source in term.source} == {"measured"}
+
+
 def test_a_measured_pool_of_a_sweep_is_taken_as_it_is() -> None:
     row = SweepRow(sweep="cache_lens", value=4096, pool_bytes=70 * MIB)
     state, _ = recorded()
