@@ -11,6 +11,7 @@ import msgspec
 
 from . import recordings
 from .events import Demonstration, Event, Hello
+from .live import command
 from .recording import RecordingError, open_recording
 from .state import RunState, fold
 
@@ -61,7 +62,7 @@ def play_command(*experiments: str) -> str:
         for path in _experiment_files(experiment):
             with contextlib.suppress(ValueError, OSError):
                 path = path.relative_to(Path.cwd())
-            return f"cgtop play {shlex.quote(str(path))}"
+            return f"{command()} play {shlex.quote(str(path))}"
     return ""
 
 

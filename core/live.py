@@ -1,7 +1,11 @@
 """How to go live from here: the command that works for this installation, by what is installed and where cgtop lies."""
 
+import contextlib
 import importlib.util
 import platform
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -18,6 +22,16 @@ def has_live_packages() -> bool:
     return all(importlib.util.find_spec(package) is not None for package in PACKAGES)
 
 
+def command() -> str:
+    """What starts cgtop in the shell it is told in: `cgtop` where that is found, else the script beside this Python."""
+    script = Path(sys.executable).parent / "cgtop"
+    if shutil.which("cgtop") is not None or not script.is_file():
+        return "cgtop"
+    with contextlib.suppress(ValueError, OSError):
+        script = script.relative_to(Path.cwd())
+    return shlex.quote(str(script))
+
+
 def cpu_name() -> str:
     """What a CPU is called: "CPU (x86_64)"."""
     return f"CPU ({platform.machine() or 'unknown'})"
@@ -26,7 +40,7 @@ def cpu_name() -> str:
 def on_the_cpu() -> str:
     """The command that goes live on this machine's CPU, with all set-up that it takes."""
     if has_live_packages():
-        return "cgtop --device cpu"
+        return f"{command()} --device cpu"
     return 'make run ARGS="--device cpu"' if is_checkout() else "pip install 'cgtop[live]', then cgtop --device cpu"
 
 
