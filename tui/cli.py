@@ -59,6 +59,7 @@ def cgtop(
     context: typer.Context,
     once: Once = False,
     json: Json = False,
+    markdown: Markdown = False,
     refresh: Refresh = REFRESH_HZ,
     _version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
@@ -76,7 +77,7 @@ def cgtop(
     from .commands.top import top
 
     with told(run.debug):
-        top(run, chosen(json=json), once=once, refresh_hz=refresh)
+        top(run, chosen(json=json, markdown=markdown), once=once, refresh_hz=refresh)
 
 
 @app.command(short_help="Run all phases without a screen and report.")

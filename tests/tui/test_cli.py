@@ -207,6 +207,21 @@ def test_bare_cgtop_json_gives_the_recorded_lines(monkeypatch: pytest.MonkeyPatc
     assert "RECORDED" in result.stderr
 
 
+def test_bare_cgtop_gives_the_report_in_markdown(monkeypatch: pytest.MonkeyPatch, recording: Path) -> None:
+    monkeypatch.setattr(top, "bundled_recording", lambda: recording)
+    result = cgtop("--markdown")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("# cgtop\n\n**RECORDED")
+
+
+def test_settings_that_a_recorded_run_cannot_follow_are_named(monkeypatch: pytest.MonkeyPatch, recording: Path) -> None:
+    monkeypatch.setattr(top, "bundled_recording", lambda: recording)
+    result = cgtop("--once", "--model", "tiny", "--max-cache-len", "512")
+    assert result.exit_code == 0
+    assert "of live runs only, so not used: --model, --max-cache-len" in result.stderr
+    assert "not used" not in cgtop("--once").stderr
+
+
 def test_bare_cgtop_with_a_device_named_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
     engine_of(monkeypatch, "fine")
     assert cgtop("--device", "cpu").stdout.startswith("cgtop  LIVE")

@@ -98,11 +98,20 @@ def _other_parameters() -> list[inspect.Parameter]:
     ]
 
 
+def option_name(setting: str) -> str:
+    """`--max-cache-len`, of `max_cache_len`."""
+    return "--" + setting.replace("_", "-")
+
+
 def _parameter(
     name: str, kind: object, default: object, text: str, metavar: str | None = None, *, hidden: bool = False
 ) -> inspect.Parameter:
-    flag = "--" + name.replace("_", "-")
     option = typer.Option(
-        flag, help=text, metavar=metavar, envvar=env_name(name), hidden=hidden, show_default=default is not None
+        option_name(name),
+        help=text,
+        metavar=metavar,
+        envvar=env_name(name),
+        hidden=hidden,
+        show_default=default is not None,
     )
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])

@@ -11,7 +11,7 @@ from ...core.settings import RunSettings
 from ...core.sources import LiveSource, bundled_recording
 from .failures import CommandError, Exit, tell
 from .gpu import expected_device, nvidia_gpu, torch_installed
-from .options import RunOptions
+from .options import RunOptions, option_name
 from .output import Format
 from .phases import phases
 from .play import play_on_screen, print_recording
@@ -47,12 +47,24 @@ def why_recorded(settings: RunSettings) -> str | None:
     return None
 
 
+def chosen_settings(settings: RunSettings) -> list[str]:
+    """The options whose settings are not the defaults."""
+    default = RunSettings()
+    return [
+        option_name(name) for name in settings.__struct_fields__ if getattr(settings, name) != getattr(default, name)
+    ]
+
+
 def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refresh_hz: float) -> None:
     path, live = bundled_recording(), f"Live on this machine's CPU: {on_the_cpu()}"
     if path is None:
         raise CommandError(f"{why}; and no recorded run comes with this installation", live, Exit.NO_DEVICE)
-    not_kept = "\n--record keeps live runs only: nothing is recorded" if run.record is not None else ""
-    tell("this is a recorded run of another machine's GPU", f"{why}\n{live}{not_kept}")
+    hints = [why, live]
+    if ignored := chosen_settings(run.settings):
+        hints.append(f"of live runs only, so not used: {', '.join(ignored)}")
+    if run.record is not None:
+        hints.append("--record keeps live runs only: nothing is recorded")
+    tell("this is a recorded run of another machine's GPU", "\n".join(hints))
     if headless:
         print_recording(path, form)
     else:
