@@ -21,6 +21,7 @@ from .compare import Plan, compare, require_captured_input
 from .decode import DecodeLoop
 from .diagnose import CudaFacts, look
 from .failures import EngineError
+from .holdings import addresses
 from .kept import decode_state_kept
 from .lab import Lab
 from .nvml import shared_nvml
@@ -127,6 +128,8 @@ def _check_phases(command: RunCheck, lab: Lab, told: _Told) -> bool:
 def _check_replays(command: RunCheck, lab: Lab, told: _Told) -> bool:
     with decode_state_kept(lab.workflow, lab.device):
         reading = _replays(lab)
+    if lab.workflow.guard is not None:
+        lab.emit(addresses(lab.workflow.guard))
     told(check_run.replay_allocations(reading))
     told(check_run.replay_driver(reading))
     told(check_run.addresses(reading))

@@ -18,6 +18,7 @@ from .bandwidth import copy_bandwidth
 from .decode import Arm, DecodeLoop
 from .devices import now
 from .failures import EngineError
+from .holdings import addresses
 from .kept import decode_state_kept
 from .lab import Lab
 from .models import forward_kwargs, prompt_ids
@@ -83,9 +84,15 @@ def require_captured_input(lab: Lab) -> None:
 
 
 def compare(lab: Lab, plan: Plan, copy_bytes_s: float | None) -> Comparison:
-    """Measure by the plan; emits after each round and at the end, and returns the last. Leaves decoding as it was."""
+    """Measure by the plan; emits after each round and at the end, and returns the last. Leaves decoding as it was.
+
+    Replays compare the addresses as any others do, which is told after the last round.
+    """
     with decode_state_kept(lab.workflow, lab.device):
-        return _Bench(lab, plan, copy_bytes_s).run()
+        result = _Bench(lab, plan, copy_bytes_s).run()
+    if "graph" in plan.modes and lab.workflow.guard is not None:
+        lab.emit(addresses(lab.workflow.guard))
+    return result
 
 
 class _Bench:

@@ -19,6 +19,7 @@ from cgtop.core.engine.diagnose import CudaFacts
 from cgtop.core.engine.nvml import open_nvml
 from cgtop.core.engine.nvml_library import Reading
 from cgtop.core.events import (
+    Addresses,
     ArmResult,
     Check,
     Comparison,
@@ -306,6 +307,14 @@ def test_every_check_is_told_once_and_those_without_a_counter_do_not_pass() -> N
     assert {found[name] for name in unknown} == {"n/a"}
     assert found["other processes"] == "FAIL"
     assert not passed(driven.of(Check))
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_addresses_are_told_anew_with_the_comparisons_of_the_checks_replays() -> None:
+    driven = captured(with_())
+    before = driven.of(Addresses)[-1].checked
+    check_of(driven, Telemetry)
+    assert driven.of(Addresses)[-1].checked > before
 
 
 @pytest.mark.usefixtures("quick")

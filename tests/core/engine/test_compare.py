@@ -13,7 +13,7 @@ from cgtop.core.engine.compare import Plan, Stretch, compare, run_bench
 from cgtop.core.engine.decode import Arm
 from cgtop.core.engine.devices import AllocatorCounters, CpuDevice
 from cgtop.core.engine.watch import Watch
-from cgtop.core.events import Comparison, Status, Telemetry, Tokens
+from cgtop.core.events import Addresses, Comparison, Status, Telemetry, Tokens
 from cgtop.core.settings import Mode
 from tests.core.engine.driving import Driven, last, with_
 from tests.core.engine.laboratory import captured, lab_of, readings
@@ -62,6 +62,14 @@ def test_both_modes_are_measured_on_the_real_steps(driven: Driven) -> None:
     assert (found.ratio_low, found.ratio_high) == (None, None)  # two rounds have no interval of 95 %
     assert (found.prefill_ms or 0) > 0 and found.prompt_len == 7
     assert (found.sm_mhz, found.power_w, found.throttled, found.steady) == (1980, 300.0, (), True)
+
+
+def test_the_addresses_that_its_replays_compared_are_told_at_the_end(driven: Driven) -> None:
+    guard = driven.session.workflow.guard
+    assert guard is not None
+    before = guard.checked
+    compare(lab_of(driven, readings([STEADY])), Plan(BOTH, tokens=4, rounds=2), None)
+    assert driven.of(Addresses)[-1].checked >= before + 8
 
 
 def test_what_the_platform_does_not_count_is_unknown_and_not_zero(driven: Driven) -> None:
