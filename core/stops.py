@@ -1,5 +1,6 @@
 """Where a lecturer stops in a recording: the end of each phase, each change of mode, each result."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -60,6 +61,7 @@ def _happenings(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
     """Number of each event that is one, and what it is."""
     mode: Mode | None = None
     in_phase = False
+    verdicts = Counter[str]()
     for number, event in enumerate(events):
         if isinstance(event, Decode):
             # The first decoding of all belongs to the phase that it runs in.
@@ -68,6 +70,12 @@ def _happenings(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
             mode = event.mode
         elif isinstance(event, Hello):
             mode, in_phase = None, False
+            verdicts.clear()
+        elif isinstance(event, Check):
+            # No view shows checks: the stop tells how they stand.
+            verdicts[event.status] += 1
+            so_far = ", ".join(f"{count} {status}" for status, count in verdicts.most_common())
+            yield number, f"checked so far: {so_far} (--once lists them)"
         elif isinstance(event, PhaseBegin):
             in_phase = True
         else:
@@ -93,8 +101,6 @@ def _words(event: Event) -> str | None:
             return f"{_SWEEPS[event.sweep]}s: the measurement ends"
         case Comparison(final=True):
             return "the modes compared"
-        case Check():
-            return "checked"
         case Claim():
             return "statements judged"
     return None

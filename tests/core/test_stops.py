@@ -75,4 +75,16 @@ def test_the_last_stop_is_the_end_where_nothing_follows_it() -> None:
 
 def test_checks_that_come_together_are_one_stop() -> None:
     checks = [Check(t=t, name="memory", status="PASS") for t in (1.0, 1.1, 1.2, 9.0)]
-    assert found(*checks) == [(4, "checked"), (5, "checked")]
+    assert [index for index, _ in found(*checks)] == [4, 5]
+
+
+def test_a_stop_of_checks_tells_how_they_stand() -> None:
+    checks = [
+        Check(t=1.0, name="weights", status="PASS"),
+        Check(t=1.1, name="StaticCache", status="PASS"),
+        Check(t=9.0, name="company", status="FAIL"),
+    ]
+    assert [what for _, what in found(*checks)] == [
+        "checked so far: 2 PASS (--once lists them)",
+        "checked so far: 2 PASS, 1 FAIL (--once lists them)",
+    ]
