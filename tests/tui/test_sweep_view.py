@@ -48,6 +48,14 @@ def test_the_bars_are_on_one_scale_and_carry_the_guides_mark() -> None:
     assert all("◇" in row_of(lines, value) for value in ("256", "1,024", "4,096"))
 
 
+def test_the_mark_of_a_noisy_replay_is_explained_where_rows_carry_it() -> None:
+    noisy = msgspec.structs.replace(length_row(256, 100.0), verdict="within_eager_noise")
+    shown = text(render_sweep(msgspec.structs.replace(cache_lens(), rows=(noisy,)), 120, 20))
+    assert "100.0 ≈" in shown and "≈ within eager's noise" in shown
+    identical = msgspec.structs.replace(noisy, verdict="identical")
+    assert "≈" not in text(render_sweep(msgspec.structs.replace(cache_lens(), rows=(identical,)), 120, 20))
+
+
 def test_the_fit_is_told_per_1000_and_per_1024_beside_the_closed_form() -> None:
     lines = text(render_sweep(cache_lens(), 200, 20))
     assert "overhead = 26.3 MiB + 147,456 B × tokens" in lines

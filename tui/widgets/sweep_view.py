@@ -10,7 +10,7 @@ from ..format import clean, count, mib, percent, size, tok_s
 from .columns import paragraph
 from .lines import LinesWidget, spread, wrapped
 from .sweep_slice import SweepCursor, SweepSlice, added, per
-from .sweep_tables import GUIDE_MARK, Section, batch_sections, length_lines
+from .sweep_tables import GUIDE_MARK, VERDICTS, Section, batch_sections, length_lines
 
 __all__ = ["SweepCursor", "SweepSlice", "SweepView", "render_sweep"]
 
@@ -124,8 +124,7 @@ def _opened(view: SweepSlice) -> str:
 def _progress(view: SweepSlice, width: int) -> Content:
     done, wanted = len(view.rows), view.wanted
     of = f"{count(done)} of {count(wanted)} rows" if wanted is not None else f"{count(done)} rows"
-    legend = f"{GUIDE_MARK} the guide's figure, RTX 3090" if width >= 100 and view.rows else ""
-    right = Content.styled(legend, "$text-secondary")
+    right = _legend(view) if width >= 100 else Content("")
     if view.end is not None:
         mark = ("■ cancelled", "bold $text-warning") if view.end.cancelled else ("✓ measured", "bold $text-success")
         return spread(Content.assemble(mark, f", {of}"), right, width)
@@ -137,6 +136,14 @@ def _progress(view: SweepSlice, width: int) -> Content:
     if view.rows:
         return spread(Content.assemble(("■ interrupted", "bold $text-warning"), f", {of}"), right, width)
     return Content.styled("not measured yet", "$muted")
+
+
+def _legend(view: SweepSlice) -> Content:
+    """The marks that rows carry and no heading explains."""
+    noisy = any(row.verdict == "within_eager_noise" for row in view.rows)
+    mark, style = VERDICTS["within_eager_noise"]
+    guide = [Content.styled(f"{GUIDE_MARK} the guide's figure, RTX 3090", "$text-secondary")] if view.rows else []
+    return Content("  ").join([*([Content.styled(f"{mark} within eager's noise", style)] if noisy else []), *guide])
 
 
 def _before(view: SweepSlice) -> list[Content]:
