@@ -76,6 +76,11 @@ def test_no_zoom_where_no_bucket_hides_the_others_and_one_labelled_bar_where_it_
     assert any(line.plain.startswith("zoom") for line in render_memory(view, 86, 5))
 
 
+def test_a_bar_that_stands_alone_leaves_no_room_for_labels_that_are_not_drawn() -> None:
+    bar = render_memory(MemoryView(memory=memory(1.0, "capture"), letters=True), 86, 4)[1].plain
+    assert bar.startswith("used, to scale W") and len(bar) == 86
+
+
 def test_without_colour_every_cell_carries_its_letter() -> None:
     bar = stacked_bar({"weights": 3, "kv_static": 1, "free": 4}, 8, letters=True)
     assert bar.plain == "WWWK····"
@@ -114,6 +119,15 @@ def test_an_unknown_bucket_is_na_and_a_negative_one_keeps_its_sign() -> None:
     text = "\n".join(line.plain for line in render_memory(MemoryView(memory=sample), 100, 8))
     assert "unattributed −3.0" in text
     assert "other processes n/a" in text
+
+
+def test_what_is_told_apart_into_three_buckets_is_not_called_unknown() -> None:
+    sample = Memory(buckets={"driver": 5 * MIB}, reasons={"outside_allocator": "split into driver and others"})
+    text = "\n".join(line.plain for line in render_memory(MemoryView(memory=sample), 100, 8))
+    assert "driver 5.0" in text and "outside" not in text
+    hidden = Memory(buckets={"outside_allocator": 5 * MIB}, reasons={"driver": "the process is not listed"})
+    text = "\n".join(line.plain for line in render_memory(MemoryView(memory=hidden), 100, 8))
+    assert "outside allocator 5.0" in text and "driver n/a" in text
 
 
 def test_on_the_cpu_no_total_is_claimed() -> None:

@@ -15,7 +15,7 @@ from cgtop.core.memory_map import MIB
 from cgtop.core.state import RunState
 from cgtop.tui.widgets.buckets import theme_variables
 from cgtop.tui.widgets.map_layout import FREE, Piece, Placed, cells, list_rows, map_groups
-from cgtop.tui.widgets.memory_map import Cursor, MapSlice, MemoryMapView, block_at, render_map
+from cgtop.tui.widgets.memory_map import Cursor, MapSlice, MemoryMapView, block_at, map_title, render_map
 from tests.sample import hello
 from tests.tui.allocator import qwen_map
 from tests.tui.fakes import folded
@@ -176,6 +176,11 @@ def test_every_cell_shows_a_piece_that_lies_in_it_and_pieces_keep_their_order(si
 
 
 # ----------------------------------------------------------------------------------------------------- the cursor
+
+
+def test_the_title_tells_when_the_map_was_taken() -> None:
+    assert map_title(FULL).endswith("at the end of capture")
+    assert map_title(MapSlice()) == MemoryMapView.BORDER_TITLE
 
 
 class MapApp(App[None]):

@@ -41,11 +41,11 @@ def render_memory(view: MemoryView, width: int, height: int) -> list[Content]:
     if memory is None:
         return [Content.styled("nothing measured yet", "$muted")]
     head = _headline(memory, width, on_cpu=view.on_cpu)
-    drawn = bars(memory, width, letters=view.letters)
+    rows = _rows(memory, width)
     legend = len(legend_lines(memory, width, height))
-    if 1 + len(drawn) + legend > height:
-        drawn = drawn[: 2 if height >= ZOOM_HEIGHT or 3 + legend <= height else 1]
-    lines = [head, *drawn]
+    if 1 + len(rows) + legend > height:
+        rows = rows[: 2 if height >= ZOOM_HEIGHT or 3 + legend <= height else 1]
+    lines = [head, *_drawn(rows, width, letters=view.letters)]
     return [*lines, *legend_lines(memory, width, height - len(lines))][:height]
 
 
@@ -55,18 +55,26 @@ def bars(memory: Memory, width: int, *, letters: bool) -> list[Content]:
     What is used; that again without a bucket that takes more than half of it, beside which the others cannot be seen;
     the whole device.
     """
+    return _drawn(_rows(memory, width), width, letters=letters)
+
+
+def _rows(memory: Memory, width: int) -> list[tuple[str, Mapping[str, int]]]:
+    """Label and buckets of each bar."""
     used = {name: count for name, count in memory.buckets.items() if name != "free" and count > 0}
     total = sum(used.values())
     word = "used" if memory.total_bytes is not None else "tensors"
-    rows = [(f"{word}, to scale" if width >= ZOOM_WIDTH else word, used)]
+    rows: list[tuple[str, Mapping[str, int]]] = [(f"{word}, to scale" if width >= ZOOM_WIDTH else word, used)]
     largest = max(used, key=lambda name: used[name], default=None)
     if largest is not None and 2 * used[largest] > total > used[largest]:
         rest = {name: count for name, count in used.items() if name != largest}
         rows.append((f"zoom ×{_factor(total / sum(rest.values()))}, without {_title(largest)}", rest))
     if memory.total_bytes is not None and "free" in memory.buckets:
         rows.append(("used and free", memory.buckets))
-    if width < ZOOM_WIDTH:
-        rows = rows[:1]
+    return rows if width >= ZOOM_WIDTH else rows[:1]
+
+
+def _drawn(rows: Sequence[tuple[str, Mapping[str, int]]], width: int, *, letters: bool) -> list[Content]:
+    """The bars one below the other; labels take as much room as the longest of these needs."""
     room = max(len(label) for label, _ in rows)
     return [
         Content.assemble((f"{label.ljust(room)} ", "$muted"), stacked_bar(buckets, width - room - 1, letters=letters))
@@ -131,13 +139,18 @@ def stacked_bar(buckets: Mapping[str, int], width: int, *, letters: bool) -> Con
 def legend_lines(memory: Memory, width: int, height: int) -> list[Content]:
     """An entry for every bucket that is not 0, then those that cannot be known, flowed into at most `height` lines.
 
-    Where they do not fit, the smallest are left out and counted.
+    `outside_allocator` stands for three others, so it is no unknown beside them. Where the entries do not fit, the
+    smallest are left out and counted.
     """
     names = sorted(
         (name for name, count in memory.buckets.items() if count and name != "free"),
         key=lambda bucket: BUCKET_ORDER.get(bucket, 99),
     )
-    unknown = [name for name in BUCKET_ORDER if name in memory.reasons and name not in memory.buckets]
+    unknown = [
+        name
+        for name in BUCKET_ORDER
+        if name in memory.reasons and name not in memory.buckets and name != "outside_allocator"
+    ]
     entries = {name: _legend_entry(name, memory.buckets.get(name)) for name in (*names, *unknown) if name != "free"}
     left_out = 0
     while True:

@@ -8,6 +8,7 @@ from textual.events import Click
 
 from ...core.events import Segment
 from ...core.memory_map import BUCKET_BY_ID
+from ...core.phases import PHASE_BY_ID
 from ..format import clean, count, mib, size
 from .buckets import BUCKET_ORDER, FREE_GLYPH, look
 from .lines import LinesWidget, wrapped
@@ -45,6 +46,9 @@ class MemoryMapView(LinesWidget[MapSlice]):
     def show(self, view: MapSlice) -> None:
         """Draw this slice with the cursor as it is."""
         super().show(msgspec.structs.replace(view, cursor=self.view.cursor))
+        title = map_title(view)
+        if title != self.border_title:
+            self.border_title = title
 
     @property
     def order(self) -> Order:
@@ -81,6 +85,12 @@ class MemoryMapView(LinesWidget[MapSlice]):
 
     def _point(self, cursor: Cursor) -> None:
         super().show(msgspec.structs.replace(self.view, cursor=cursor))
+
+
+def map_title(view: MapSlice) -> str:
+    """The panel's title, with the phase at whose end the map was taken: other views have moved on since."""
+    phase = view.segments.phase if view.segments is not None and view.segments.segments else None
+    return MemoryMapView.BORDER_TITLE + (f" at the end of {PHASE_BY_ID[phase].short}" if phase is not None else "")
 
 
 def render_map(view: MapSlice, width: int, height: int) -> list[Content]:
