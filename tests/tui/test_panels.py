@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from cgtop.core.events import (
+    Addresses,
     Counters,
     Decode,
     DeviceInfo,
     End,
     Error,
+    FixedTensor,
     Item,
     PhaseBegin,
     PhaseEnd,
@@ -107,7 +109,8 @@ def test_where_nothing_is_allocated_by_an_allocator_the_list_counts_what_was_req
     assert render_list(PhasesView(phases=state.phases), 26, 9)[1].plain.endswith("+2.0")
     assert list_title(state.phases, 26) == "Phases, Δ requested MiB"
     assert list_title(state.phases, 20) == "Phases, Δ req. MiB"
-    assert list_title(FULL.phases, 20) == "Phases, Δ MiB"
+    assert list_title(FULL.phases, 26) == "Phases, Δ allocated MiB"
+    assert list_title(FULL.phases, 20) == "Phases, Δ alloc. MiB"
     assert list_counter(FULL.phases) == "allocated"
     assert list_counter(RunState().phases) == "allocated"
 
@@ -210,6 +213,15 @@ def test_the_counter_stands_beside_eagers_and_the_verdict() -> None:
     ]
 
 
+def test_addresses_that_nothing_compared_are_not_said_to_have_stayed() -> None:
+    addresses = Addresses(fixed=(FixedTensor(name="input_ids", address=1, bytes=8, update="in-graph"),))
+    assert "1 fixed addresses, not compared yet" in text(render_replay(ReplayView(addresses=addresses), 34, 4))
+    compared = msgspec.structs.replace(addresses, checked=3)
+    assert "1 fixed addresses, 0 moved" in text(render_replay(ReplayView(addresses=compared), 34, 4))
+    moved = msgspec.structs.replace(addresses, moved=1)
+    assert "1 fixed addresses, 1 moved" in text(render_replay(ReplayView(addresses=moved), 34, 4))
+
+
 def test_an_unknown_count_of_allocations_is_na_and_not_zero() -> None:
     unknown = msgspec.structs.replace(FULL.decode_by_mode["graph"], replay_allocations=None)
     assert text(render_replay(ReplayView(graph=unknown), 34, 4)).startswith("n/a in 360 replays")
@@ -289,7 +301,7 @@ def test_on_a_cpu_no_kernels_and_no_replays_are_told_of() -> None:
     assert "0 allocations" not in lines and "0 driver bytes" not in lines
     step = msgspec.structs.replace(decode(9.0, "eager", 50, 28.1, 82), allocations=None)
     lines = text(render_explanation(msgspec.structs.replace(bare, decoding=step), 100, 6))
-    assert "28.1 tok/s. Python calls every operation" in lines
+    assert "28.1 tok/s on average. Python calls every operation" in lines
     assert "allocations" not in lines and "GPU" not in lines
 
 
@@ -436,8 +448,14 @@ def test_two_ends_of_a_line_never_exceed_it(left: str, right: str, width: int) -
 
 def test_wrapped_text_that_does_not_fit_ends_in_an_ellipsis() -> None:
     lines = wrapped([Content("one two three four five six")], 9, 2)
-    assert [line.plain for line in lines] == ["one two", "three f …"] or lines[-1].plain.endswith("…")
-    assert all(line.cell_length <= 9 for line in lines)
+    assert [line.plain for line in lines] == ["one two", "three …"]
+
+
+def test_a_line_that_is_cut_ends_with_a_whole_word_or_the_start_of_one_that_is_too_wide() -> None:
+    assert wrapped([Content("more of the driver: +146.0 MiB of it")], 26, 1)[0].plain == "more of the driver: …"
+    assert wrapped([Content("recordings/h200-qwen3 and more")], 10, 1)[0].plain == "recordin …"
+    for width in range(1, 12):
+        assert all(line.cell_length <= max(2, width) for line in wrapped([Content("one two three")], width, 1))
 
 
 def test_keys_that_do_not_fit_give_way_but_help_and_quit_stay() -> None:
@@ -450,6 +468,8 @@ def test_keys_that_do_not_fit_give_way_but_help_and_quit_stay() -> None:
 
 def test_decode_without_any_speed_says_how_to_start() -> None:
     assert "e decodes eagerly" in text(render_decode(DecodeView(can_graph=False), 60, 4))
+    recorded = text(render_decode(DecodeView(recorded=True), 60, 4))
+    assert "in this recording" in recorded and "g decodes" not in recorded
     assert Decode(mode="eager", tokens=0, position=1, capacity=2).tok_s is None
 
 

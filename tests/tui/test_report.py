@@ -245,3 +245,12 @@ def test_a_stream_without_a_run_makes_a_report_all_the_same() -> None:
     made = report(RunState())
     assert "no run was started" in made.mark
     assert isinstance(section(made, "Run"), Section)
+
+
+def test_addresses_that_nothing_compared_are_not_said_to_have_stayed() -> None:
+    run = state_of(sample_run())
+    assert run.addresses is not None
+    for checked, said in ((0, "no comparison told"), (3, "moved: 0, compared 3 times")):
+        told = msgspec.structs.replace(run, addresses=msgspec.structs.replace(run.addresses, checked=checked))
+        lines = section(report(told, Origin(recorded=False)), "Graph").lines
+        assert [line.partition(", ")[2] for line in lines if line.startswith("fixed addresses")] == [said]

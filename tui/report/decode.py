@@ -35,7 +35,9 @@ def graph_section(state: RunState) -> Section:
         )
     if state.addresses is not None:
         fixed = state.addresses
-        lines.append(f"fixed addresses: {len(fixed.fixed):,}, moved: {fixed.moved:,}, compared {fixed.checked:,} times")
+        compared = f"moved: {fixed.moved:,}, compared {fixed.checked:,} times"
+        found = compared if fixed.checked or fixed.moved else "no comparison told"
+        lines.append(f"fixed addresses: {len(fixed.fixed):,}, {found}")
     return Section(title="Graph", lines=tuple(lines))
 
 

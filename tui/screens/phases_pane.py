@@ -110,6 +110,7 @@ class PhasesPane(Pane):
                 state=state.status.state if state.status is not None else None,
                 peak_bandwidth=hello.device.memory_bandwidth_bytes_s if hello is not None else None,
                 can_graph=capture.status != "unavailable",
+                recorded=self._around.recorded,
             )
         )
         unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""

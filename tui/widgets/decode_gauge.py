@@ -33,6 +33,8 @@ class DecodeView(msgspec.Struct, frozen=True):
     state: RunStateName | None = None
     peak_bandwidth: float | None = None
     can_graph: bool = True
+    recorded: bool = False
+    """Of a recording, in which no key decodes."""
 
 
 class DecodeGauge(LinesWidget[DecodeView]):
@@ -102,6 +104,8 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
 
 
 def _how_to_start(view: DecodeView) -> str:
+    if view.recorded:
+        return "nothing is decoded up to here in this recording"
     return "g decodes by replay after the capture, e eagerly" if view.can_graph else "e decodes eagerly"
 
 

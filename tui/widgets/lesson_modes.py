@@ -30,7 +30,7 @@ def mode_lesson(facts: ExplanationView, decode: Decode) -> str:
 
 
 def _figures(decode: Decode) -> str:
-    speed = f"{tok_s(decode.tok_s_mean)} tok/s" if decode.tok_s_mean is not None else ""
+    speed = f"{tok_s(decode.tok_s_mean)} tok/s on average" if decode.tok_s_mean is not None else ""
     allocations = decode.allocations_per_step
     made = f"{count(allocations)} allocations a step" if allocations is not None else ""
     known = [text for text in (made, speed) if text]
@@ -48,7 +48,7 @@ def _launches(facts: ExplanationView) -> str:
 def _replays(decode: Decode) -> str:
     if not decode.valid:
         return "The results are wrong, so no speed is told. "
-    speed = f" at {tok_s(decode.tok_s_mean)} tok/s" if decode.tok_s_mean is not None else ""
+    speed = f" at {tok_s(decode.tok_s_mean)} tok/s on average" if decode.tok_s_mean is not None else ""
     if decode.replay_allocations is None:
         return f"It runs{speed}. " if speed else ""
     return f"{count(decode.replay_allocations)} allocations in {count(decode.replays)} replays{speed}. "

@@ -90,5 +90,13 @@ def wrapped(paragraphs: Sequence[Content], width: int, height: int) -> list[Cont
     lines = [line.rstrip() for paragraph in paragraphs for line in paragraph.wrap(width)]
     if len(lines) <= height:
         return lines
-    last = Content.assemble(lines[height - 1].truncate(max(0, width - 2)), " …")
+    last = Content.assemble(_at_a_word(lines[height - 1], width - 2), " …")
     return [*lines[: height - 1], last]
+
+
+def _at_a_word(line: Content, width: int) -> Content:
+    """As many whole words as fit; of a word that is wider by itself, its start."""
+    if line.cell_length <= width:
+        return line
+    words = line.wrap(width) if width > 0 else []
+    return words[0].rstrip() if words else Content("")

@@ -78,9 +78,9 @@ def list_counter(phases: tuple[PhaseState, ...]) -> CounterName:
 
 def list_title(phases: tuple[PhaseState, ...], width: int) -> str:
     """The panel's title, with counter and unit of its figures, for `width` cells."""
-    if list_counter(phases) == "allocated":
-        return "Phases, Δ MiB"
-    return "Phases, Δ requested MiB" if width >= 25 else "Phases, Δ req. MiB"
+    counter = list_counter(phases)
+    short = {"allocated": "alloc.", "requested": "req."}
+    return f"Phases, Δ {counter if width >= 25 else short[counter]} MiB"
 
 
 def counter_delta(end: PhaseEnd | None, counter: CounterName) -> int | None:

@@ -48,11 +48,15 @@ def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
     if width >= 40:
         lines[:2] = [Content("  ").join(lines[:2])]
     if view.addresses is not None:
-        moved = view.addresses.moved
-        style = "bold $text-error" if moved else "$muted"
-        which = "addresses" if width < 30 else "fixed addresses"
-        lines.append(Content.styled(f"{count(len(view.addresses.fixed))} {which}, {count(moved)} moved", style))
+        lines.append(_addresses(view.addresses, width))
     return lines[:height]
+
+
+def _addresses(addresses: Addresses, width: int) -> Content:
+    moved = addresses.moved
+    which = "addresses" if width < 30 else "fixed addresses"
+    found = f"{count(moved)} moved" if addresses.checked or moved else "not compared yet"
+    return Content.styled(f"{count(len(addresses.fixed))} {which}, {found}", "bold $text-error" if moved else "$muted")
 
 
 def _one_line(view: ReplayView, width: int) -> Content:
