@@ -49,6 +49,8 @@ TEXT_KEPT = 4000
 LOG_KEPT = 500
 CACHES_KEPT = 240
 """Two minutes at 2 Hz."""
+RATIO_STEPS = 10
+"""Fewer steps of a mode make no ratio: the first are slower, and the figure of two would stand on the screen."""
 
 PhaseStatus = Literal["pending", "running", "done", "unavailable", "failed"]
 
@@ -151,13 +153,13 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def speed_up(self) -> float | None:
         """Graph over eager, by mean tok/s over the longest stretch of each.
 
-        Null while one is unknown or the graph's results are wrong.
+        Null while one is unknown or known by a few steps only, or the graph's results are wrong.
         """
         last = self.decode_by_mode.get("graph")
         graph, eager = self.longest_by_mode.get("graph"), self.longest_by_mode.get("eager")
         if last is None or not last.valid or graph is None or eager is None:
             return None
-        if not graph.tok_s_mean or not eager.tok_s_mean:
+        if min(graph.tokens, eager.tokens) < RATIO_STEPS or not graph.tok_s_mean or not eager.tok_s_mean:
             return None
         return graph.tok_s_mean / eager.tok_s_mean
 

@@ -170,9 +170,17 @@ class Decode(Event, frozen=True, kw_only=True, tag="decode"):
 
     @property
     def allocations_per_step(self) -> float | None:
-        """Blocks handed out for a step of this mode; null where they or the steps are unknown."""
-        steps = self.tokens if self.launched is None else self.launched
-        return None if self.allocations is None or not steps else self.allocations / steps
+        """Blocks handed out for a step of this mode; null where they or the steps are unknown.
+
+        Recordings from before `launched` do not tell of the step in flight. Every step hands out the same number of
+        blocks, so where one step more divides them evenly, it was in flight.
+        """
+        if self.allocations is None:
+            return None
+        steps = self.launched
+        if steps is None:
+            steps = self.tokens + (self.tokens > 0 and self.allocations % (self.tokens + 1) == 0)
+        return self.allocations / steps if steps else None
 
 
 class Tokens(Event, frozen=True, kw_only=True, tag="tokens"):

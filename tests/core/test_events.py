@@ -60,5 +60,9 @@ def test_allocations_a_step_count_the_step_in_flight_and_are_unknown_where_they_
     ten = msgspec.structs.replace(decode(1.0, "eager", 10, 20.0, 42), launched=11, allocations=11 * 2335)
     assert ten.allocations_per_step == 2335
     assert msgspec.structs.replace(ten, launched=None, allocations=10).allocations_per_step == 1
+    older = msgspec.structs.replace(ten, tokens=2, launched=None, allocations=3 * 2335)
+    assert older.allocations_per_step == 2335
+    assert msgspec.structs.replace(older, allocations=2 * 2335).allocations_per_step == 2335
+    assert msgspec.structs.replace(older, allocations=0).allocations_per_step == 0
     assert msgspec.structs.replace(ten, allocations=None).allocations_per_step is None
     assert msgspec.structs.replace(ten, launched=0).allocations_per_step is None

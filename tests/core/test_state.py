@@ -32,6 +32,7 @@ def test_fold_does_not_change_the_state_it_is_given() -> None:
 def test_speed_up_is_unknown_until_both_modes_ran_and_while_results_are_wrong() -> None:
     state = fold(RunState(), decode(1.0, "graph", 100, 120.0, 132))
     assert state.speed_up is None
+    assert fold(state, decode(1.5, "eager", 2, 17.0, 134)).speed_up is None
     state = fold(state, decode(2.0, "eager", 10, 30.0, 142))
     assert state.speed_up == 4.0
     wrong = msgspec.structs.replace(decode(3.0, "graph", 100, 120.0, 132), valid=False)
