@@ -19,7 +19,7 @@ _RECORDED: dict[str, str] = {
     "break_input": "recorded: live, this key rebinds the graph's input",
     "measure": "recorded: live, this key measures",
     "verify": "recorded: live, this key verifies the graph again",
-    "options": f"recorded: the settings of a recording stay; {on_the_cpu()} runs live",
+    "options": f"recorded: its settings stay; live: {on_the_cpu()}",
 }
 _COMMAND_WORDS: dict[str, str] = {
     "run_phase": "next phase",
@@ -56,7 +56,7 @@ def refusal(action: str, facts: Facts) -> str | None:
         return None if state.errors else "no error so far"
     if facts.kind == "recorded":
         if name == "mode":
-            return f"recorded: the run switched modes itself; live, this key decodes in mode {mode_of(action)}"
+            return f"recorded: the run switched modes itself; live, this key sets {mode_of(action)}"
         return _RECORDED.get(name)
     if name in _PLAY:
         return "only a recording can be sought, stepped and sped up; this is live"

@@ -27,7 +27,7 @@ from cgtop.core.events import Demonstration, DeviceInfo, End, Error, PhaseBegin,
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.keys import ALL_BINDINGS, PLAY_BINDINGS, RUN_BINDINGS
-from cgtop.tui.refusals import refusal_words
+from cgtop.tui.refusals import Facts, refusal, refusal_words
 from cgtop.tui.screens.modal import AskScreen
 from cgtop.tui.views import VIEWS, view_key
 from tests.sample import hello
@@ -338,6 +338,13 @@ async def test_in_a_recording_the_modes_cannot_be_chosen() -> None:
             await pilot.press(key)
             assert notice(pilot).startswith("recorded: ")
             assert mode in notice(pilot)
+
+
+def test_what_a_recording_refuses_is_said_in_the_room_beside_the_seek_bar() -> None:
+    facts = Facts(state=RunState(), kind="recorded")
+    for action in ("mode('eager')", "mode('dynamic')", "mode('graph')", "try_capture", "options", "measure", "verify"):
+        said = refusal(action, facts)
+        assert said is not None and len(said) <= 75
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,9 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
     """Now, then the modes side by side, then the place in the cache and the bandwidth; as many as fit."""
     decode = view.decode
     if decode is None:
-        lines = [Content.styled("not decoding yet", "$muted"), Content.styled(_how_to_start(view), "$muted")]
+        lines = [Content.styled("not decoding yet", "$muted")]
+        if not view.recorded:
+            lines.append(Content.styled(_how_to_start(view), "$muted"))
         return lines[:height]
     now = _now_line(view, decode, width)
     place = _place_line(view, decode, width)
@@ -104,8 +106,6 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
 
 
 def _how_to_start(view: DecodeView) -> str:
-    if view.recorded:
-        return "nothing is decoded up to here in this recording"
     return "g decodes by replay after the capture, e eagerly" if view.can_graph else "e decodes eagerly"
 
 

@@ -53,10 +53,12 @@ def render_replay(view: ReplayView, width: int, height: int) -> list[Content]:
 
 
 def _addresses(addresses: Addresses, width: int) -> Content:
-    moved = addresses.moved
-    which = "addresses" if width < 30 else "fixed addresses"
+    moved, number = addresses.moved, count(len(addresses.fixed))
     found = f"{count(moved)} moved" if addresses.checked or moved else "not compared yet"
-    return Content.styled(f"{count(len(addresses.fixed))} {which}, {found}", "bold $text-error" if moved else "$muted")
+    full = f"{number} fixed addresses, {found}"
+    return Content.styled(
+        full if len(full) <= width else f"{number} addresses, {found}", "bold $text-error" if moved else "$muted"
+    )
 
 
 def _one_line(view: ReplayView, width: int) -> Content:
