@@ -144,12 +144,15 @@ def _build_problem(facts: CudaFacts) -> Error | None:
             hint="Install a CUDA build of torch, or use --device cpu.",
         )
     if facts.torch_cuda is None:
-        card = " though this machine has an NVIDIA GPU" if facts.cards else ""
-        return Error(
-            kind="no_cuda",
-            headline=f"torch {version} is built without CUDA{card}",
-            hint="Install a CUDA build (pytorch.org, Get started), or use --device cpu.",
-        )
+        headline = f"torch {version} is built without CUDA"
+        hint = "Install a CUDA build (pytorch.org, Get started), or use --device cpu."
+        if facts.cards:
+            headline += " though this machine has an NVIDIA GPU"
+        elif facts.cards == 0 or facts.nvml_reason:
+            # Another torch alone would not help, and is gigabytes.
+            headline += ", and NVML finds no NVIDIA GPU here"
+            hint = "Use --device cpu; a CUDA build (pytorch.org, Get started) helps only where there is a GPU."
+        return Error(kind="no_cuda", headline=headline, hint=hint, detail=facts.nvml_reason)
     return None
 
 

@@ -64,7 +64,10 @@ def test_the_four_reasons_have_four_messages() -> None:
 
 def test_torch_without_cuda_says_whether_there_is_a_gpu() -> None:
     assert "has an NVIDIA GPU" in problem(torch_cuda=None).headline
-    assert "GPU" not in problem(torch_cuda=None, cards=0).headline
+    assert "GPU" not in problem(torch_cuda=None, cards=None).headline
+    for nowhere in (problem(torch_cuda=None, cards=0), problem(torch_cuda=None, cards=None, nvml_reason="no library")):
+        assert "NVML finds no NVIDIA GPU here" in nowhere.headline
+        assert nowhere.hint.startswith("Use --device cpu")
     assert "ROCm" in problem(torch_hip="6.4").headline
 
 
