@@ -1,0 +1,14 @@
+"""What all tests share."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Models of a few thousand parameters gain nothing from a second thread, which waits for the first on busy cores; set
+# before torch is imported, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The same examples in every run, and no limit on the time of one: a slow or busy machine fails nothing.
+# `--hypothesis-profile=default` looks for others.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
