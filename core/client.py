@@ -48,9 +48,9 @@ class EngineClient:
         """Whether the worker process may still be there: until its `End` is out."""
         return not self._queue.ended
 
-    def drain(self) -> list[Event]:
-        """All events that have come since the last call, without waiting."""
-        return self._queue.drain()
+    def drain(self, limit: int | None = None) -> list[Event]:
+        """All events that have come since the last call, or the first `limit` of them, without waiting."""
+        return self._queue.drain(limit)
 
     def events(self) -> Iterator[Event]:
         """Every event that was not taken yet, waiting for each, up to and with `End`. May be left and begun again."""

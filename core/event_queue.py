@@ -42,14 +42,19 @@ class EventQueue:
                 self._events.append(event)
             self._changed.notify_all()
 
-    def drain(self) -> list[Event]:
-        """Everything that waits, without waiting."""
+    @property
+    def pending(self) -> int:
+        """How many events wait to be taken."""
+        return len(self._events)
+
+    def drain(self, limit: int | None = None) -> list[Event]:
+        """Everything that waits, or the first `limit` of it, without waiting."""
         with self._changed:
             if self._events:
                 self._say_what_is_missing(self._events[-1].t)
-            events = list(self._events)
-            self._events.clear()
-            self._logs = 0
+            count = len(self._events) if limit is None else min(limit, len(self._events))
+            events = [self._events.popleft() for _ in range(count)]
+            self._logs -= sum(isinstance(event, Log) for event in events)
             return events
 
     def take(self) -> Event | None:

@@ -22,6 +22,11 @@ from .state import RunState, fold
 
 EXPERIMENTS = ("-scaling", "-batches", "-bench", "-check", "-claims")
 """How the names of bundled recordings end that are no run of all phases."""
+TAKE_S = 0.05
+"""A poll takes events for no longer: those that come faster wait for the next, and keys are answered between them."""
+TAKE_LAST_S = 0.5
+"""The same when it closes: a flood is cut off, and its recording breaks off as if it had been killed."""
+TAKEN_AT_ONCE = 200
 RESTART_WAIT_S = 10.0
 """A new worker is started after this even if the old one is not gone."""
 
@@ -104,7 +109,7 @@ class LiveSource:
         self._writer.copy_to(path)
 
     def poll(self) -> RunState:
-        """Take what has come, record it, fold it."""
+        """Take what has come, record it, fold it; in a flood as much as there is time for."""
         if self._client is None:
             return self._state
         if self._give_up_at is not None:
@@ -113,8 +118,7 @@ class LiveSource:
                 self._give_up_at = None
                 self._start()
             return self._state
-        for event in self._client.drain():
-            self._take(event)
+        self._take_for(self._client, TAKE_S)
         if self._writer is not None:
             self._recorded(self._writer.flush_if_due)
         return self._state
@@ -143,7 +147,7 @@ class LiveSource:
             return
         self._client.close()
         if not self.restarting:
-            self.poll()
+            self._take_for(self._client, TAKE_LAST_S)
         self._finish_recording()
         self._client = None
 
@@ -156,6 +160,14 @@ class LiveSource:
         except RecordingError as error:
             self._say_not_recording(error)
         self._client = EngineClient(self.settings, python=self._python, session=self._session)
+
+    def _take_for(self, client: EngineClient, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while events := client.drain(TAKEN_AT_ONCE):
+            for event in events:
+                self._take(event)
+            if time.monotonic() >= until:
+                break
 
     def _take(self, event: Event) -> None:
         self._state = fold(self._state, event)

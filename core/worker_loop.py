@@ -13,7 +13,7 @@ from typing import Literal
 from .event_queue import EventQueue
 from .events import End, Event, Hello, Log, SchemaError
 from .lines import LINE_LIMIT, LineAssembler, TextLines, read_event
-from .worker_process import WorkerProcess
+from .worker_process import EVENT_PIPE_BYTES, WorkerProcess
 
 Stream = Literal["stdout", "stderr"]
 
@@ -22,12 +22,16 @@ PARTIAL_LINE_S = 0.2
 """A line that was begun and not ended is shown after this."""
 STDERR_KEPT = 60
 """Lines of standard error that explain a death."""
+PENDING_MAX = 20_000
+"""Events that wait to be taken, beyond which no more are read: they wait in the worker, which does not mind."""
+FULL_POLL_S = 0.02
+"""How often it is looked whether events were taken."""
 POLL_S = 0.25
 """How often a dead worker is looked for where the system cannot tell."""
 EXIT_GRACE_S = 3.0
 """For a worker to be gone after its last event or the end of its event pipe."""
-LAST_WORDS_S = 1.0
-"""For reading what a dead worker left in its pipes."""
+LAST_WORDS_BYTES = 2 * EVENT_PIPE_BYTES
+"""Read of each pipe of a dead worker: more than it holds, and an end where something else writes on and on."""
 
 
 class StreamClock:
@@ -67,6 +71,8 @@ class WorkerLoop:
         self._kill_at: float | None = None
         self._kill_reason = ""
         self._closing = False
+        self._held_back = False
+        self._events_ended = False
         self._event_lines = LineAssembler()
         self._lines_skipped = 0
         self._text_at = 0.0
@@ -88,12 +94,17 @@ class WorkerLoop:
             while not self._process.has_ended():
                 self._obey()
                 self._send(selector)
+                self._hold_back(selector)
+                looked_at = time.monotonic()
                 for key, _ in selector.select(self._patience()):
                     if key.fd in self._readers and not self._read(key.fd):
                         selector.unregister(key.fd)
                         if key.fd == self._process.event_fd:
+                            self._events_ended = True
                             self._expect_exit(EXIT_GRACE_S, "closed its event pipe, went on, and was killed")
-                self._flush_text(PARTIAL_LINE_S)
+                # By the time before looking: only then had the pipe nothing more, however late this is.
+                if looked_at - self._text_at >= PARTIAL_LINE_S:
+                    self._flush_text()
         self._process.kill()  # what it started may hold its pipes open
         self._read_last_words()
 
@@ -119,6 +130,8 @@ class WorkerLoop:
         waits = [] if self._process.pidfd is not None else [POLL_S]
         if any(text.pending for text in self._text.values()):
             waits.append(max(0.0, self._text_at + PARTIAL_LINE_S - time.monotonic()))
+        if self._held_back:
+            waits.append(FULL_POLL_S)
         if self._kill_at is not None:
             waits.append(max(0.0, self._kill_at - time.monotonic()))
         return min(waits, default=None)
@@ -145,6 +158,17 @@ class WorkerLoop:
         if self._closing:
             self._process.close_stdin()
 
+    def _hold_back(self, selector: selectors.BaseSelector) -> None:
+        """Leave events in the pipe while too many wait already: a surface must not fall behind without end."""
+        full = self._queue.pending >= PENDING_MAX
+        if full == self._held_back or self._events_ended:
+            return
+        self._held_back = full
+        if full:
+            selector.unregister(self._process.event_fd)
+        else:
+            selector.register(self._process.event_fd, selectors.EVENT_READ)
+
     def _read(self, fd: int) -> bool:
         """Read once; False at the end of the pipe."""
         try:
@@ -155,18 +179,18 @@ class WorkerLoop:
         return bool(chunk)
 
     def _read_last_words(self) -> None:
-        until = time.monotonic() + LAST_WORDS_S
         for fd, take in self._readers.items():
+            left = LAST_WORDS_BYTES
             with contextlib.suppress(BlockingIOError):
-                while time.monotonic() < until and (chunk := os.read(fd, CHUNK)):
+                while left > 0 and (chunk := os.read(fd, CHUNK)):
                     take(chunk)
-        self._flush_text(0.0)
+                    left -= len(chunk)
+        self._flush_text()
 
-    def _flush_text(self, age_s: float) -> None:
-        """Give out lines without an end once nothing has been printed for `age_s`."""
-        if time.monotonic() - self._text_at >= age_s:
-            for stream, text in self._text.items():
-                self._log_lines(stream, text.flush())
+    def _flush_text(self) -> None:
+        """Give out lines without an end."""
+        for stream, text in self._text.items():
+            self._log_lines(stream, text.flush())
 
     def _on_text(self, stream: Stream, chunk: bytes) -> None:
         self._text_at = time.monotonic()

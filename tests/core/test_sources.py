@@ -12,13 +12,14 @@ import msgspec
 import pytest
 
 from cgtop.core.commands import Pause, Resume, RunAll, RunPhase, SetMode, Verify
-from cgtop.core.events import encode_event
+from cgtop.core.events import PhaseEnd, encode_event
 from cgtop.core.playback import Player
 from cgtop.core.recording import Recording, RecordingError, open_recording
 from cgtop.core.settings import RunSettings
-from cgtop.core.sources import LiveSource, RecordedSource, Source, bundled_recording, numbered
+from cgtop.core.sources import TAKEN_AT_ONCE, LiveSource, RecordedSource, Source, bundled_recording, numbered
 from cgtop.core.state import RunState
-from tests.fakes.processes import is_running, wait_until
+from cgtop.core.worker_loop import PENDING_MAX
+from tests.fakes.processes import is_running, takes_less, wait_until
 from tests.sample import hello, sample_run
 
 
@@ -31,8 +32,8 @@ def live(session: str, record_to: Path | None = None) -> Iterator[LiveSource]:
         source.close()
 
 
-def poll_until(source: Source, condition: Callable[[RunState], object], timeout: float = 10.0) -> RunState:
-    assert wait_until(lambda: condition(source.poll()), timeout), source.poll()
+def poll_until(source: Source, condition: Callable[[RunState], object]) -> RunState:
+    assert wait_until(lambda: condition(source.poll())), source.poll()
     return source.poll()
 
 
@@ -68,7 +69,9 @@ def test_the_last_events_before_closing_are_recorded(tmp_path: Path) -> None:
     with live("phases", path) as source:
         poll_until(source, lambda state: state.hello)
         source.send(RunPhase())
-        time.sleep(0.2)
+        assert source._client is not None
+        waiting = source._client._queue._events
+        assert wait_until(lambda: any(isinstance(event, PhaseEnd) for event in list(waiting)))
     recorded = open_recording(path)
     state = recorded.state_at(recorded.duration)
     assert state.phase("context").status == "done"
@@ -98,9 +101,7 @@ def test_restarting_is_another_process_another_state_and_another_recording(tmp_p
         poll_until(source, lambda state: state.phase("context").end)
         first = source.pid
         assert first is not None
-        began = time.monotonic()
         source.restart(RunSettings(max_cache_len=64))
-        assert time.monotonic() - began < 0.1
         assert not source.send(RunPhase())
         assert source.poll().hello is None
         state = poll_until(source, lambda state: state.hello)
@@ -111,6 +112,17 @@ def test_restarting_is_another_process_another_state_and_another_recording(tmp_p
         assert source.recording_to == tmp_path / "run-2.jsonl"
     assert len(open_recording(tmp_path / "run.jsonl").phase_times) == 1
     assert open_recording(tmp_path / "run-2.jsonl").phase_times == []
+
+
+def test_restarting_does_not_wait_for_a_worker_that_hangs() -> None:
+    def restarted() -> float:
+        with live("hangs_holding_the_gil") as source:
+            poll_until(source, lambda state: state.hello)
+            began = time.monotonic()
+            source.restart()
+            return time.monotonic() - began
+
+    assert takes_less(0.1, restarted)
 
 
 def test_the_old_worker_is_gone_before_the_new_one_starts_even_if_it_hangs() -> None:
@@ -124,6 +136,33 @@ def test_the_old_worker_is_gone_before_the_new_one_starts_even_if_it_hangs() -> 
             source.poll()
         assert not is_running(first)
         assert source.pid is not None and is_running(source.pid)
+
+
+def test_a_flood_is_taken_in_portions_and_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cgtop.core.sources.TAKE_S", 0.0)
+    monkeypatch.setattr("cgtop.core.sources.TAKE_LAST_S", 0.0)
+    with live("endless") as source:
+        assert source._client is not None
+        queue = source._client._queue
+        assert wait_until(lambda: queue.pending >= PENDING_MAX)
+        time.sleep(0.5)
+        assert queue.pending < 2 * PENDING_MAX, "the rest waits in the worker"
+        waiting = queue.pending
+        source.poll()
+        assert queue.pending > waiting - 2 * TAKEN_AT_ONCE
+        source.close()
+    assert queue.pending > PENDING_MAX // 2
+
+
+def test_what_was_held_back_comes_when_there_is_room() -> None:
+    with live("burst_and_more") as source:
+        assert source._client is not None
+        queue = source._client._queue
+        assert wait_until(lambda: queue.pending >= PENDING_MAX)
+        source.send(RunAll())
+        state = poll_until(source, lambda state: state.end)
+    assert state.tokens[-1] == 3 * 9800 - 1
+    assert state.end is not None and state.end.reason == "done"
 
 
 def test_closing_while_restarting_leaves_no_process() -> None:

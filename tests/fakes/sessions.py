@@ -95,8 +95,10 @@ def asks_while_it_samples(settings: RunSettings, commands: CommandQueue, emit: E
     """A prompt without a newline, while events go on at 50 Hz."""
     emit(hello())
     os.write(1, b"Proceed? ")
-    for index in range(100):
-        emit(decode(index + 1.0, "graph", index, 100.0, 40))
+    index = 0
+    while not isinstance(commands.get_nowait(), Quit):
+        index += 1
+        emit(decode(float(index), "graph", index, 100.0, 40))
         time.sleep(0.02)
     return 0
 
@@ -114,8 +116,17 @@ def prints(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
 
 def burst(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
     """10,000 events as fast as they come, a phase among every hundred."""
+    return _bursts(1, commands, emit)
+
+
+def burst_and_more(settings: RunSettings, commands: CommandQueue, emit: Emit) -> int:
+    """Three of them: more than a client takes in by itself."""
+    return _bursts(3, commands, emit)
+
+
+def _bursts(count: int, commands: CommandQueue, emit: Emit) -> int:
     emit(hello())
-    for number in range(100):
+    for number in range(count * 100):
         emit(PhaseBegin(phase="replay"))
         for index in range(98):
             emit(Tokens(mode="graph", ids=(number * 98 + index,)))
