@@ -34,7 +34,10 @@ Session = Callable[[RunSettings, CommandQueue, Emit], int]
 DEFAULT_SESSION = "cgtop.core.engine.session:run_session"
 QUIT_GRACE_S = 0.4
 """How long the GPU thread may take to see `Quit` between two steps before the process ends without it."""
-FLUSH_S = 0.4
+FLUSH_S = 5.0
+"""For the last events to be taken, by a reader that is still there."""
+LEFT_FLUSH_S = 0.4
+"""The same once standard input is closed: nobody waits for them."""
 COMMAND_LIMIT = 1 << 20
 
 ENVIRONMENT = {
@@ -63,11 +66,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         target=_run_session, args=(options.session, settings, commands, sink), name="cgtop-gpu", daemon=True
     )
     gpu_thread.start()
-    _read_commands(commands, sink.emit)
+    told = _read_commands(commands, sink.emit)
     commands.put(Quit())
     gpu_thread.join(QUIT_GRACE_S)  # one that returns in time ends the process itself
     sink.emit(End(reason="quit while the GPU thread was busy"))
-    _end_process(sink, 0)
+    _end_process(sink, 0, FLUSH_S if told else LEFT_FLUSH_S)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -101,8 +104,8 @@ def _prepare_output() -> None:
     faulthandler.enable()
 
 
-def _read_commands(commands: CommandQueue, emit: Emit) -> None:
-    """Until `Quit` or the end of standard input."""
+def _read_commands(commands: CommandQueue, emit: Emit) -> bool:
+    """Until `Quit`, then true, or the end of standard input."""
     while line := sys.stdin.buffer.readline(COMMAND_LIMIT):
         try:
             command = decode_command(line)
@@ -110,8 +113,9 @@ def _read_commands(commands: CommandQueue, emit: Emit) -> None:
             emit(Log(source="engine", text=f"a command was not understood: {error}"))
             continue
         if isinstance(command, Quit):
-            return
+            return True
         commands.put(command)
+    return False
 
 
 def _run_session(name: str, settings: RunSettings, commands: CommandQueue, sink: EventSink) -> None:
@@ -158,9 +162,9 @@ def _run_telemetry(device: str, emit: Emit, stop: threading.Event) -> None:
         emit(Log(source="engine", text=f"telemetry stopped: {type(error).__name__}: {error}"))
 
 
-def _end_process(sink: EventSink, exit_code: int) -> NoReturn:
+def _end_process(sink: EventSink, exit_code: int, flush_s: float = FLUSH_S) -> NoReturn:
     """Without interpreter shutdown, which would wait for a thread that hangs in a kernel."""
-    sink.close(FLUSH_S)
+    sink.close(flush_s)
     os._exit(exit_code)
 
 
