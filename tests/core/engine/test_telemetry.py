@@ -3,20 +3,24 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from cgtop.core.engine.nvml import Nvml, open_nvml
-from cgtop.core.engine.telemetry import device_index, telemetry_loop
+from cgtop.core.engine.telemetry import HZ_MIN, device_index, telemetry_loop
 from cgtop.core.events import Event, Telemetry, decode_event, encode_event
 from cgtop.core.memory_map import GIB
 from tests.fakes.nvml import CARD_CALLS, ERRORS, NOT_SUPPORTED, FakeCard, FakeNvml
+from tests.fakes.processes import PATIENCE_S
 
 A = FakeCard("GPU-aaaa", (0, 1, 0), compute=[(os.getpid(), 5), (7, 3)], throttle=4)
 B = FakeCard("GPU-bbbb", (0, 2, 0))
 
 
-def collect(nvml: Nvml, device: str = "cuda", *, events: int = 1, seconds: float = 5.0) -> list[Telemetry]:
+def collect(
+    nvml: Nvml, device: str = "cuda", *, events: int = 1, after_the_first: Callable[[], None] = lambda: None
+) -> list[Telemetry]:
     """What the loop emits until it ended by itself or has emitted so many."""
     stop, seen = threading.Event(), list[Telemetry]()
 
@@ -25,12 +29,12 @@ def collect(nvml: Nvml, device: str = "cuda", *, events: int = 1, seconds: float
         seen.append(event)
         if len(seen) >= events:
             stop.set()
+        elif len(seen) == 1:
+            after_the_first()
 
     thread = threading.Thread(target=telemetry_loop, args=(device, emit, stop), kwargs={"hz": 2.0, "nvml": nvml})
     thread.start()
-    thread.join(seconds)
-    stop.set()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     return seen
 
@@ -67,8 +71,14 @@ def test_on_the_cpu_there_is_one_event_and_an_end() -> None:
 
 def test_an_unmatched_card_is_said_once_and_matched_when_a_context_is_announced() -> None:
     nvml = open_nvml(FakeNvml(A, B), {})
-    threading.Timer(1.2, lambda: nvml.announce(0, uuid="bbbb")).start()
-    first, second = collect(nvml, events=2)
+    threads: list[threading.Timer] = []
+
+    def announce_when_it_has_looked_again() -> None:
+        threads.append(threading.Timer(1.2, nvml.announce, (0,), {"uuid": "bbbb"}))
+        threads[0].start()
+
+    first, second = collect(nvml, events=2, after_the_first=announce_when_it_has_looked_again)
+    threads[0].join()
     assert first.reasons["card"].startswith("unmatched")
     assert first.used_bytes is None
     assert second.matched_by == "uuid"
@@ -107,15 +117,17 @@ def test_a_sink_that_is_gone_ends_the_loop_quietly() -> None:
 
 
 def test_stop_ends_the_loop_at_once() -> None:
-    stop = threading.Event()
+    stop, told = threading.Event(), threading.Event()
+    nvml = open_nvml(FakeNvml(A), {})
     thread = threading.Thread(
-        target=telemetry_loop, args=("cuda", lambda event: None, stop), kwargs={"nvml": open_nvml(FakeNvml(A), {})}
+        target=telemetry_loop, args=("cuda", lambda event: told.set(), stop), kwargs={"hz": HZ_MIN, "nvml": nvml}
     )
     thread.start()
+    assert told.wait(PATIENCE_S)
     begun = time.monotonic()
     stop.set()
-    thread.join(5)
-    assert time.monotonic() - begun < 0.5
+    thread.join(PATIENCE_S)
+    assert time.monotonic() - begun < 0.5 / HZ_MIN, "it did not wait for the next reading"
 
 
 def test_device_settings_as_cuda_indices() -> None:
