@@ -1,5 +1,6 @@
 """A program in a real pseudo-terminal: what its screen shows, what it writes, what it costs."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 import pyte
+
+from tests.fakes.processes import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -39,7 +42,9 @@ class Terminal:
         self.written = 0
         """Bytes that the program has written."""
         self._stream = pyte.ByteStream(self.screen)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._text: tuple[int, str] = (-1, "")
+        """What it showed when so many bytes were written: drawing it anew takes long."""
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.modes_before = termios.tcgetattr(self._theirs)
@@ -70,8 +75,10 @@ class Terminal:
     @property
     def text(self) -> str:
         """What the screen shows."""
-        with self._lock:
-            return "\n".join(self.screen.display)
+        with self._changed:
+            if self._text[0] != self.written:
+                self._text = self.written, "\n".join(self.screen.display)
+            return self._text[1]
 
     @property
     def modes_are_back(self) -> bool:
@@ -84,6 +91,16 @@ class Terminal:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
+    @property
+    def withheld_s(self) -> float:
+        """Seconds for which threads of the program and of this test could have run and the machine ran others."""
+        waited_ns = 0
+        for pid in (self.process.pid, os.getpid()):
+            for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError):  # the thread has ended
+                    waited_ns += int(path.read_text().split()[1])
+        return waited_ns / 1e9
+
     def children(self) -> list[int]:
         """Process ids of what the program started."""
         found: list[int] = []
@@ -95,7 +112,7 @@ class Terminal:
         """Type."""
         os.write(self._ours, keys.encode())
 
-    def wait_for(self, *wanted: str, timeout: float = 20.0) -> str:
+    def wait_for(self, *wanted: str, timeout: float = PATIENCE_S) -> str:
         """The screen once it shows all of these. Raises `AssertionError` with the screen where it does not."""
         self.until(lambda: all(text in self.text for text in wanted), timeout, f"{wanted} did not show")
         return self.text
@@ -103,11 +120,12 @@ class Terminal:
     def until(self, condition: Callable[[], object], timeout: float, why: str) -> None:
         """Wait for a condition. Raises `AssertionError`, with the screen."""
         end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, f"{why} in {timeout} s:\n{self.text}"
-            time.sleep(0.005)
+        with self._changed:
+            while not condition():
+                assert time.monotonic() < end, f"{why} in {timeout} s:\n{self.text}"
+                self._changed.wait(0.05)
 
-    def ended(self, timeout: float = 10.0) -> int:
+    def ended(self, timeout: float = PATIENCE_S) -> int:
         """The exit code, as a shell would say it."""
         code = self.process.wait(timeout)
         return 128 - code if code < 0 else code
@@ -124,9 +142,10 @@ class Terminal:
                 data = os.read(self._ours, 1 << 16)
             except OSError:  # the program's end was closed
                 return
-            with self._lock:
+            with self._changed:
                 self.written += len(data)
                 self._stream.feed(data)
+                self._changed.notify_all()
 
 
 def median(values: Sequence[float]) -> float:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.fakes.processes import PATIENCE_S, takes_less, wait_until
+
 pytestmark = pytest.mark.terminal
 
 PROGRAM = """
@@ -26,12 +28,13 @@ with contextlib.suppress(OSError):
 sys.exit(code)
 """
 ROOT = Path(__file__).parents[2]
+LEFT_S = 3.0
 ENTER, LEAVE, SHOW_CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
 
 
 def started() -> pexpect.spawn:
     child = pexpect.spawn(
-        sys.executable, ["-c", PROGRAM], cwd=str(ROOT), dimensions=(36, 120), timeout=20,
+        sys.executable, ["-c", PROGRAM], cwd=str(ROOT), dimensions=(36, 120), timeout=PATIENCE_S,
         env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     child.expect_exact(ENTER)
@@ -50,15 +53,19 @@ def finished(child: pexpect.spawn) -> tuple[bytes, int]:
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
 def test_a_key_leaves_with_0_and_the_terminal_as_it_was(key: bytes) -> None:
-    child = started()
-    child.send(key)
-    before = time.monotonic()
-    rest, code = finished(child)
-    assert time.monotonic() - before < 3
-    assert code == 0
-    assert LEAVE in rest
-    assert SHOW_CURSOR in rest
-    assert rest.rstrip().endswith(b"closed")
+    def left() -> float:
+        child = started()
+        before = time.monotonic()
+        child.send(key)
+        rest, code = finished(child)
+        took = time.monotonic() - before
+        assert code == 0
+        assert LEAVE in rest
+        assert SHOW_CURSOR in rest
+        assert rest.rstrip().endswith(b"closed")
+        return took
+
+    assert takes_less(LEFT_S, left)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -81,16 +88,20 @@ def test_a_terminal_that_goes_without_a_signal_ends_the_program() -> None:
         env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     os.close(theirs)
-    time.sleep(1.5)
-    assert child.poll() is None
-    os.close(ours)
-    assert child.wait(timeout=10) == 128 + signal.SIGHUP
+    try:
+        assert wait_until(lambda: not termios.tcgetattr(ours)[3] & termios.ECHO), "the screen has started"
+        assert child.poll() is None
+        os.close(ours)
+        assert child.wait(PATIENCE_S) == 128 + signal.SIGHUP
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_losing_the_terminal_ends_the_program() -> None:
     child = started()
     os.close(child.child_fd)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
@@ -107,7 +118,7 @@ def test_losing_the_terminal_ends_the_program() -> None:
 def test_a_suspended_screen_is_painted_again_when_a_shell_brings_it_back() -> None:
     command = f"set -m; {sys.executable} -c '{PROGRAM}'; fg"  # goes on at `fg` once the screen has stopped
     child = pexpect.spawn(
-        "bash", ["-c", command], cwd=str(ROOT), dimensions=(36, 120), timeout=20,
+        "bash", ["-c", command], cwd=str(ROOT), dimensions=(36, 120), timeout=PATIENCE_S,
         env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     child.expect_exact(b"Tokens")

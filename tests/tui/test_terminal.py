@@ -3,14 +3,17 @@
 import os
 import signal
 import sys
+import time
 
 import pytest
 
 from cgtop.tui.views import VIEWS, view_key
-from tests.fakes.processes import is_running, wait_until
+from tests.fakes.processes import PATIENCE_S, is_running, takes_less, wait_until
 from tests.tui.terminal import Terminal
 
 pytestmark = pytest.mark.terminal
+LEFT_S = 3.0
+"""`q` leaves in less, whatever the worker does."""
 
 
 def test_opened_stepped_switched_paused_and_left() -> None:
@@ -34,9 +37,7 @@ def test_opened_stepped_switched_paused_and_left() -> None:
         terminal.wait_for("decoding · graph")
         assert wait_until(lambda: terminal.text != before)
         (worker,) = terminal.children()
-        terminal.send("q")
-        assert terminal.ended(3.0) == 0
-        assert terminal.modes_are_back
+        quit_by_key(terminal)
         assert wait_until(lambda: not is_running(worker))
 
 
@@ -85,13 +86,15 @@ def test_a_small_terminal_is_driven_as_well() -> None:
 
 
 def test_q_does_not_wait_for_a_step_that_hangs() -> None:
-    with Terminal.live("sessions:hangs") as terminal:
-        terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
-        (worker,) = terminal.children()
-        terminal.send("q")
-        assert terminal.ended(3.0) == 0
-        assert terminal.modes_are_back
-        assert wait_until(lambda: not is_running(worker))
+    def left() -> float:
+        with Terminal.live("sessions:hangs") as terminal:
+            terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
+            (worker,) = terminal.children()
+            took = quit_by_key(terminal)
+            assert wait_until(lambda: not is_running(worker))
+            return took
+
+    assert takes_less(LEFT_S, left)
 
 
 def test_what_native_code_prints_is_in_the_log_and_nowhere_else() -> None:
@@ -103,30 +106,54 @@ def test_what_native_code_prints_is_in_the_log_and_nowhere_else() -> None:
         top = terminal.wait_for("native red out", "native err")
         # Which of the two pipes is read first is nobody's promise: "c out" is above the long line or below it.
         terminal.send("\x1b[F")
-        terminal.until(lambda: "c out" in top + terminal.text, 20.0, "c out did not show")
+        terminal.until(lambda: "c out" in top + terminal.text, PATIENCE_S, "c out did not show")
         terminal.send("l")
-        terminal.until(lambda: "native" not in terminal.text, 5.0, "the log is still there")
+        terminal.until(lambda: "native" not in terminal.text, PATIENCE_S, "the log is still there")
         assert "native" not in shown
         terminal.send("q")
         assert terminal.ended() == 0
 
 
+def test_q_while_decoding_leaves_at_once() -> None:
+    def left() -> float:
+        with Terminal.live("decoding:decodes") as terminal:
+            terminal.wait_for("● LIVE", "next: CUDA context (n)")
+            terminal.send("r")
+            terminal.wait_for("decoding · graph")
+            return quit_by_key(terminal)
+
+    assert takes_less(LEFT_S, left)
+
+
 def test_q_in_the_middle_of_a_burst_leaves_at_once() -> None:
-    with Terminal.live("sessions:endless") as terminal:
-        terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
-        terminal.send("q")
-        assert terminal.ended(3.0) == 0
-        assert terminal.modes_are_back
+    def left() -> float:
+        with Terminal.live("sessions:endless") as terminal:
+            terminal.wait_for("● LIVE", "NVIDIA Sample GPU")
+            return quit_by_key(terminal)
+
+    assert takes_less(LEFT_S, left)
 
 
 def test_the_real_engine_on_the_cpu_decodes_on_the_screen() -> None:
     command = (sys.executable, "-m", "cgtop.tui.cli", "--device", "cpu", "--model", "tiny", "--verify-steps", "0")
-    with Terminal(*command, "--tokens", "8", "--max-cache-len", "64") as terminal:
-        terminal.wait_for("● LIVE", "next: CUDA context (n)", timeout=60)
-        terminal.send("r")
-        terminal.wait_for("EAGER", "tok/s", "decoding · eager", timeout=60)
-        terminal.send("2")
-        terminal.wait_for("[2 Caches]", "StaticCache")
-        terminal.send("q")
-        assert terminal.ended(5.0) == 0
-        assert terminal.modes_are_back
+
+    def left() -> float:
+        with Terminal(*command, "--tokens", "8", "--max-cache-len", "64") as terminal:
+            terminal.wait_for("● LIVE", "next: CUDA context (n)", timeout=2 * PATIENCE_S)
+            terminal.send("r")
+            terminal.wait_for("EAGER", "tok/s", "decoding · eager", timeout=2 * PATIENCE_S)
+            terminal.send("2")
+            terminal.wait_for("[2 Caches]", "StaticCache")
+            return quit_by_key(terminal)
+
+    assert takes_less(LEFT_S, left)
+
+
+def quit_by_key(terminal: Terminal) -> float:
+    """Leave by `q`, with exit code 0 and the terminal as it was; the seconds that it took."""
+    began = time.monotonic()
+    terminal.send("q")
+    assert terminal.ended() == 0
+    took = time.monotonic() - began
+    assert terminal.modes_are_back
+    return took
