@@ -90,7 +90,7 @@ async def settled(app: CgtopApp, pilot: Pilot[None], size: tuple[int, int]) -> s
     """The picture as SVG, once the screen has this size and looks the same twice."""
     before = ""
     for _ in range(200):
-        await pilot.pause(0.01)
+        await pilot.pause()
         picture = app.export_screenshot(title="cgtop")
         if picture == before and app.screen.size == size:
             return picture

@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 
 from cgtop.core.sources import Source
 from cgtop.tui.app import CgtopApp
+from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.notice import NoticeBar
 
 
@@ -16,6 +17,16 @@ async def running(source: Source, size: tuple[int, int] = (120, 36)) -> AsyncIte
     async with CgtopApp(source).run_test(size=size) as pilot:
         await pilot.pause()
         yield pilot
+
+
+async def at_rest(pilot: Pilot[Any]) -> None:
+    """Until no panel was drawn for some polls of the app."""
+    before, same = -1, 0
+    while same < 3:
+        await pilot.pause(0.1)
+        await pilot.pause()
+        drawn = sum(widget.draws for widget in app_of(pilot).main.query(LinesWidget))
+        before, same = drawn, same + 1 if drawn == before else 0
 
 
 def app_of(pilot: Pilot[Any]) -> CgtopApp:

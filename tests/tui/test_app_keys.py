@@ -224,7 +224,7 @@ async def test_every_key_does_something_or_says_why_not(
             if isinstance(source, FakeLive):
                 source.sent = []
             await pilot.press(key)
-            for _ in range(100):
+            for _ in range(3000):
                 acted = (app.main.shown, app.source.poll(), place_of(source)) != before or not on_main(pilot)
                 sent = isinstance(source, FakeLive) and source.sent
                 if acted or sent or notice(pilot) or key in moves:

@@ -18,7 +18,7 @@ from cgtop.tui.themes import THEMES, theme_named
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
 from tests.sample import hello
-from tests.tui.driving import app_of, notice, on_main, running, screen_text
+from tests.tui.driving import app_of, at_rest, notice, on_main, running, screen_text
 from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, folded, until
 
 DECODING = until("replay", decoding=True)
@@ -185,7 +185,7 @@ def draws(app: CgtopApp) -> dict[str, int]:
 
 async def test_an_unchanged_state_draws_nothing() -> None:
     async with running(FakeLive(DECODING)) as pilot:
-        await pilot.pause(0.3)
+        await at_rest(pilot)
         before = draws(app_of(pilot))
         painted = pilot.app.screen._compositor.render_update
         calls: list[object] = []
@@ -203,7 +203,7 @@ async def test_an_unchanged_state_draws_nothing() -> None:
 async def test_a_change_draws_only_the_panels_that_show_it() -> None:
     source = FakeLive(DECODING)
     async with running(source) as pilot:
-        await pilot.pause(0.3)
+        await at_rest(pilot)
         before = draws(app_of(pilot))
         source.state = msgspec.structs.replace(DECODING, tokens=(*DECODING.tokens, 7))
         app_of(pilot).tick()
@@ -233,7 +233,7 @@ async def test_the_screen_draws_in_dark_light_and_ansi_themes() -> None:
 async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_most() -> None:
     source = FakeRecorded(12.0)
     async with running(source) as pilot:
-        await pilot.pause(0.3)
+        await at_rest(pilot)
         painted = pilot.app.screen._compositor.render_update
         calls: list[float] = []
 
@@ -243,11 +243,10 @@ async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_
 
         pilot.app.screen._compositor.render_update = counted  # type: ignore[method-assign]
         begun = time.monotonic()
-        while (elapsed := time.monotonic() - begun) < 1.5:
+        while (elapsed := time.monotonic() - begun) < 1.5 or len(calls) < 5:
             source.clock.now = elapsed
             await asyncio.sleep(0.01)
-        assert len(calls) <= 10 * elapsed + 1
-        assert len(calls) >= 5
+        assert len(calls) <= 10 * elapsed + 2, "and one at each end, where a poll is late"
 
 
 @pytest.mark.parametrize("key", ["pagedown", "pageup", "down", "enter", "end"])

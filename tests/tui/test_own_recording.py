@@ -10,7 +10,7 @@ from cgtop.core.recording import Recording
 from cgtop.core.settings import RunSettings
 from cgtop.core.sources import RecordedSource
 from tests.sample import decode, memory, phase_end
-from tests.tui.driving import running, screen_text
+from tests.tui.driving import at_rest, running, screen_text
 
 
 def own_run() -> Recording:
@@ -25,7 +25,7 @@ async def test_a_run_without_a_known_model_is_drawn_at_any_size(size: tuple[int,
     player = Player(own_run())
     player.seek(10)
     async with running(RecordedSource(player), size) as pilot:
-        await pilot.pause(0.3)
+        await at_rest(pilot)
         assert "load" in screen_text(pilot)
 
 
