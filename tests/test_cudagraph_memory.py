@@ -61,7 +61,7 @@ def typed(*command: str, gpus: str = "") -> subprocess.CompletedProcess[str]:
         env=kept | {"CUDA_VISIBLE_DEVICES": gpus},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
     )
 
 

@@ -165,5 +165,5 @@ def test_cut_off_quantised_and_missing_weights_are_refused(tmp_path: Path) -> No
 
 def test_none_of_it_imports_torch() -> None:
     code = "import sys, cgtop.core.planner, cgtop.core.bundled, cgtop.core.claims; print('torch' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
     assert shown.stdout.strip() == "False"

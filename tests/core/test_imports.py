@@ -22,7 +22,7 @@ def imported_after(code: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     return set(result.stdout.split())
 

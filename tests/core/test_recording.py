@@ -39,6 +39,7 @@ from cgtop.core.redaction import Redactor, own_names
 from cgtop.core.settings import RunSettings
 from cgtop.core.state import RunState, fold
 from tests.fakes.long_run import long_run
+from tests.fakes.processes import takes_less
 from tests.sample import hello, sample_run
 
 NAMES = ("alice", "gpubox-7")
@@ -306,10 +307,14 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -
 def test_a_foreign_file_is_given_up_early(tmp_path: Path) -> None:
     path = tmp_path / "big.csv"
     path.write_bytes(b"a,b,c\n" * 20_000_000)
-    began = time.perf_counter()
-    with pytest.raises(RecordingError, match="not a recording"):
-        open_recording(path)
-    assert time.perf_counter() - began < 1.0
+
+    def given_up() -> float:
+        began = time.perf_counter()
+        with pytest.raises(RecordingError, match="not a recording"):
+            open_recording(path)
+        return time.perf_counter() - began
+
+    assert takes_less(1.0, given_up)
 
 
 def test_every_truncation_of_a_recording_opens_or_is_refused(tmp_path: Path) -> None:
@@ -450,13 +455,17 @@ def test_ten_minutes_of_decode_are_small_and_open_and_seek_at_once(tmp_path: Pat
         what()
         return time.process_time() - began
 
-    opened = min(seconds(lambda: open_recording(path)) for _ in range(3))
+    opened = min(seconds(lambda: open_recording(path)) for _ in range(5))
     recording = open_recording(path)
     assert len(recording.events) == len(events)
     assert recording.duration > 600
-    to_the_end = min(seconds(lambda: open_recording(path).state_at(recording.duration)) for _ in range(3)) - opened
+    to_the_end = min(seconds(lambda: open_recording(path).state_at(recording.duration)) for _ in range(5)) - opened
     recording.state_at(recording.duration)
-    back = max(seconds(functools.partial(recording.state_at, t)) for t in (300.0, 5.0, 599.0, 0.0, 450.0))
+
+    def there_and_back() -> float:
+        return max(seconds(functools.partial(recording.state_at, t)) for t in (300.0, 5.0, 599.0, 0.0, 450.0))
+
+    back = min(there_and_back() for _ in range(5))
     sys.stdout.write(
         f"{size / (1 << 20):.2f} MiB, open {opened:.3f} s, to the end {to_the_end:.3f} s, back {back:.3f} s"
     )

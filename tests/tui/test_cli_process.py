@@ -31,7 +31,7 @@ def recording(tmp_path: Path) -> Path:
 def run(*command: str, stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CGTOP_")} | env
     return subprocess.run(
-        command, cwd=ROOT, env=environment, stdin=stdin, capture_output=True, text=True, encoding="utf-8", timeout=60
+        command, cwd=ROOT, env=environment, stdin=stdin, capture_output=True, text=True, encoding="utf-8", timeout=240
     )
 
 
@@ -62,7 +62,7 @@ def test_a_reader_that_stops_reading_is_no_traceback(recording: Path, form: str)
         assert process.stderr is not None
         process.stdout.close()
         errors = process.stderr.read()
-        assert process.wait(30) == 128 + signal.SIGPIPE
+        assert process.wait(240) == 128 + signal.SIGPIPE
     assert b"Traceback" not in errors
     assert b"BrokenPipe" not in errors
 
@@ -78,7 +78,7 @@ def test_a_signal_ends_a_run_with_what_was_measured(number: signal.Signals, tmp_
         lines = [process.stdout.readline() for _ in range(HANGS_AFTER)]
         wait_until_it_hangs(process)
         process.send_signal(number)
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=240)
     assert process.returncode == 128 + number
     last = decode_event(rest.splitlines()[-1])
     assert isinstance(last, End)
@@ -95,7 +95,7 @@ def test_an_interrupted_run_prints_its_report() -> None:
     ) as process:  # fmt: skip
         wait_until_it_hangs(process)
         process.terminate()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=240)
     assert process.returncode == 128 + signal.SIGTERM
     assert b"7,672.0" in out
     assert b"interrupted by SIGTERM" in out

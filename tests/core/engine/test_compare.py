@@ -1,6 +1,7 @@
 """Comparing decode modes: interleaving, when it is enough, what it flags, and that decoding goes on as before."""
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 
@@ -108,12 +109,13 @@ def test_arms_are_interleaved_so_that_a_drift_hits_both(driven: Driven, monkeypa
 
 def test_rounds_go_on_until_the_ratio_is_known_to_one_percent(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     constant(monkeypatch, itertools.repeat(60.0))
-    quiet = compare(lab_of(driven), Plan(BOTH, tokens=1, warm_s=0.1), None)
+    plan = Plan(BOTH, tokens=1, seconds=math.inf, warm_s=0.1)
+    quiet = compare(lab_of(driven), plan, None)
     assert quiet.rounds == 6 and quiet.ratio == quiet.ratio_low == quiet.ratio_high == 3.0
     noise = random.Random(0)
     constant(monkeypatch, iter(lambda: noise.uniform(40, 80), None))
     monkeypatch.setattr(comparing, "ROUNDS_MAX", 20)
-    noisy = compare(lab_of(driven), Plan(BOTH, tokens=1, warm_s=0.1), None)
+    noisy = compare(lab_of(driven), plan, None)
     assert noisy.rounds == 20
     assert noisy.ratio_low is not None and noisy.ratio_high is not None and noisy.ratio is not None
     assert (noisy.ratio_high - noisy.ratio_low) / 2 / noisy.ratio > comparing.HALF_WIDTH

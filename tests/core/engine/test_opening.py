@@ -45,7 +45,7 @@ def test_impossible_settings_are_refused_before_anything_is_opened() -> None:
 
 def test_a_whole_run_raises_no_future_warning() -> None:
     command = [sys.executable, "-W", "error::FutureWarning", "-c", WHOLE_RUN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-2:] == ["exit", "0"]
     assert "FutureWarning" not in done.stderr

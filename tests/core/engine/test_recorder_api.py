@@ -159,17 +159,23 @@ def test_a_skipped_phase_says_why(path: Path) -> None:
 
 def test_speed_counts_every_step_of_every_sequence(path: Path) -> None:
     with Recorder(path, device="cpu", capacity=64) as r:
+        before = time.perf_counter()
         r.decoding("eager", position=4)
+        begun = time.perf_counter()
         for _ in range(30):
             time.sleep(0.002)
             r.tokens(2)
+        last = time.perf_counter()
         r.decoding("dynamic")
+        ended = time.perf_counter()
         r.tokens()
     state = state_of(open_recording(path))
     eager = state.decode_by_mode["eager"]
     assert (eager.tokens, eager.position, eager.capacity) == (30, 34, 64)
-    assert eager.tok_s_mean is not None and 100 < eager.tok_s_mean < 1000
-    assert eager.step_ms_p50 is not None and 2 <= eager.step_ms_p50 < 10
+    assert eager.tok_s_mean is not None
+    assert 60 / (ended - before) * 0.999 < eager.tok_s_mean < 60 / (last - begun) * 1.001
+    # Half of the steps took no less than p50, and all of them together no longer than the loop.
+    assert eager.step_ms_p50 is not None and 2 <= eager.step_ms_p50 < 1000 * (ended - before) / 15
     assert (eager.replays, eager.replay_allocations) == (0, None)
     assert state.decode_by_mode["dynamic"].tokens == 1
 
@@ -233,7 +239,7 @@ def test_a_full_disk_is_told_once_and_the_program_goes_on() -> None:
 
 def test_the_engine_exports_it_without_importing_torch_before_it_is_used() -> None:
     code = "import sys, cgtop.core.engine as engine; print('Recorder' in engine.__all__, 'torch' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
     assert shown.stdout.split() == ["True", "False"]
     with pytest.raises(ImportError):
         from cgtop.core.engine import Recoder  # noqa: F401
@@ -242,7 +248,7 @@ def test_the_engine_exports_it_without_importing_torch_before_it_is_used() -> No
 def test_the_example_runs_eagerly_without_a_gpu_says_so_and_can_be_reported(path: Path) -> None:
     hidden = {"CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin"}
     ran = subprocess.run(
-        [sys.executable, str(EXAMPLE), str(path)], capture_output=True, text=True, check=True, timeout=60, env=hidden
+        [sys.executable, str(EXAMPLE), str(path)], capture_output=True, text=True, check=True, timeout=240, env=hidden
     )
     assert "eagerly" in ran.stdout
     state = state_of(open_recording(path))
@@ -252,6 +258,9 @@ def test_the_example_runs_eagerly_without_a_gpu_says_so_and_can_be_reported(path
     assert state.phase("capture").status == "unavailable"
     assert state.decode is not None and state.decode.position == state.decode.capacity == 128
     shown = subprocess.run(
-        [sys.executable, "-m", "cgtop.tui.cli", "play", str(path), "--once"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "cgtop.tui.cli", "play", str(path), "--once"],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert shown.returncode == 0 and "static cache" in shown.stdout and "n/a" in shown.stdout
