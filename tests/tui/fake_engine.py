@@ -1,7 +1,9 @@
 """An engine that plays a made-up stream, and `cgtop` on top of it: `python -m tests.tui.fake_engine STREAM ARGS…`."""
 
+import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -17,6 +19,8 @@ WAITING = "the engine hangs"
 """Its line on standard error when no more event will come by itself."""
 HANGS_AFTER = 12
 """Events of the stream "hang": a few phases."""
+SLOW_TO_CLOSE = "FAKE_ENGINE_CLOSES_IN"
+"""An environment variable: seconds that closing takes, as a real worker's does."""
 
 
 def stream(name: str) -> list[Event]:
@@ -72,6 +76,7 @@ class FakeEngine:
         return True
 
     def close(self) -> None:
+        time.sleep(float(os.environ.get(SLOW_TO_CLOSE, "0")))
         self.closed.set()
 
     @property

@@ -1,9 +1,11 @@
 """The command line as a process: streams, pipes, signals, and what it does not import."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from cgtop.core.events import End, decode_event
 from cgtop.core.recording import RecordingWriter
 from tests.sample import sample_run
-from tests.tui.fake_engine import HANGS_AFTER, WAITING
+from tests.tui.fake_engine import HANGS_AFTER, SLOW_TO_CLOSE, WAITING
 
 ROOT = Path(__file__).parents[2]
 CGTOP = (sys.executable, "-m", "cgtop.tui.cli")
@@ -86,6 +88,48 @@ def test_a_signal_ends_a_run_with_what_was_measured(number: signal.Signals, tmp_
     assert number.name.encode() in errors
     assert b"Traceback" not in errors
     assert len(record.read_bytes().splitlines()) == len(lines) + 1
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_one_after_the_other_are_no_traceback(number: signal.Signals, seconds: float) -> None:
+    with subprocess.Popen(
+        [*FAKE, "hang", "phases", "--device", "cpu", "--json"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        env=os.environ | {SLOW_TO_CLOSE: "0.5"},
+    ) as process:  # fmt: skip
+        wait_until_it_hangs(process)
+        for _ in range(4):
+            process.send_signal(number)
+            time.sleep(seconds)
+        out, errors = process.communicate(timeout=30)
+    # One that comes when all is told and only the interpreter has to end ends it as a shell would.
+    assert process.returncode in (128 + number, -number)
+    assert isinstance(decode_event(out.splitlines()[-1]), End)
+    assert b"Traceback" not in errors
+
+
+def test_a_run_whose_output_nobody_takes_ends_by_the_second_or_third_signal() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 4096)
+    os.set_blocking(write, True)
+    with subprocess.Popen(
+        [*FAKE, "hang", "phases", "--device", "cpu", "--json"],
+        cwd=ROOT, stdout=write, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        time.sleep(1.5)
+        for _ in range(7):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        assert process.wait(1) in (128 + signal.SIGINT, -signal.SIGINT)
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    os.close(write)
+    os.close(read)
 
 
 def test_an_interrupted_run_prints_its_report() -> None:

@@ -1,10 +1,12 @@
 """A run without a screen: every event to the sinks in turn, until the run is over or a signal ends it."""
 
+import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -16,6 +18,10 @@ from .failures import Exit
 
 Sink = Callable[[Event], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AGAIN_S = 0.2
+"""Signals closer together are one: `timeout` sends its own twice, and keys bounce."""
+LAST_WORDS_S = 4.0
+"""More than a worker takes to end, whatever it does."""
 NO_DEVICE_KINDS = ("no_cuda", "driver_too_old", "no_device", "wrong_architecture", "missing_package")
 
 
@@ -62,6 +68,7 @@ def run_command(engine: Engine, command: Command, sinks: Sequence[Sink]) -> Outc
         except _Interrupted as interruption:
             interrupted = interruption.number
         finally:
+            signals.settle()
             engine.close()
         if interrupted is not None:
             for event in engine.events():
@@ -114,12 +121,17 @@ class _Interrupted(BaseException):
 class _Signals:
     """Turns the first signal into `_Interrupted`, but only between two events: a sink is never cut in a line.
 
-    A second signal is not polite any more and interrupts at once, as where a pipe's reader has stopped reading.
+    One that comes `AGAIN_S` after it is somebody who does not want to wait, as where a pipe's reader has stopped
+    reading, and interrupts at once. `_Interrupted` is raised once: what follows it, the worker's end and its last
+    events, is short and is not cut off, unless it is still not over after `LAST_WORDS_S`. Then a signal ends the
+    process, and the worker with it.
     """
 
     def __init__(self) -> None:
         self._pending: int | None = None
+        self._arrived_at = 0.0
         self._waiting = False
+        self._settled = False
         self._previous: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "_Signals":
@@ -131,7 +143,12 @@ class _Signals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself returned
+            # Of a run that was interrupted only the report is left: another signal ends it without a traceback.
+            signal.signal(number, handler if self._pending is None else signal.SIG_DFL)  # type: ignore[arg-type]
+
+    def settle(self) -> None:
+        """From here on nothing is interrupted."""
+        self._settled = True
 
     def waiting_for(self, events: Iterator[Event]) -> Iterator[Event]:
         """The events; interrupted while one is awaited."""
@@ -145,7 +162,7 @@ class _Signals:
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
         if self._pending is not None:
-            raise _Interrupted(self._pending)
+            self._raise(self._pending)
         self._waiting = True
         try:
             yield
@@ -153,7 +170,16 @@ class _Signals:
             self._waiting = False
 
     def _arrived(self, number: int, _frame: FrameType | None) -> None:
-        again, self._pending = self._pending is not None, number
-        if self._waiting or again:
-            self._waiting = False
-            raise _Interrupted(number)
+        now = time.monotonic()
+        if self._pending is None:
+            self._pending, self._arrived_at = number, now
+        if self._settled:
+            if now - self._arrived_at > LAST_WORDS_S:
+                os._exit(Exit.SIGNAL + number)
+        elif self._waiting or now - self._arrived_at > AGAIN_S:
+            self._raise(self._pending)
+
+    def _raise(self, number: int) -> NoReturn:
+        self._waiting = False
+        self._settled = True
+        raise _Interrupted(number)
