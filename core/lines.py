@@ -13,8 +13,12 @@ LINE_LIMIT = 16 << 20
 TEXT_LINE_LIMIT = 4096
 """Characters of the longest log line; a longer one is cut into several."""
 
-_HUGE_NUMBER = re.compile(rb"[0-9]{300}")
-"""Such an integer may be none that Python can divide, or print."""
+INTEGER_BITS = 64
+MAGNITUDE_MAX = 1e100
+"""Of a float, and of its reciprocal: shares and products of measured figures then stay finite."""
+
+_ODD_NUMBER = re.compile(rb"[0-9]{20}|[0-9][eE][+-]?[0-9]{3}")
+"""Such a number may be beyond these limits."""
 _NEWLINES = re.compile(r"\r\n|\n|\r")
 
 
@@ -108,7 +112,7 @@ def read_event(line: bytes) -> Event | None:
     Raises what `decode_event` raises; a line nested too deep is a `ValueError` too.
     """
     try:
-        if may_be_unsafe(line) or _HUGE_NUMBER.search(line) is not None:
+        if may_be_unsafe(line) or _ODD_NUMBER.search(line) is not None:
             line = msgspec.json.encode(_plain_values(msgspec.json.decode(line)))
         return decode_event(line)
     except RecursionError:
@@ -123,7 +127,9 @@ def _plain_values(value: object) -> object:
             return [_plain_values(item) for item in value]
         case dict():
             return {plain(str(key)): _plain_values(item) for key, item in value.items()}
-        case int() if value.bit_length() > 64:
+        case int() if value.bit_length() > INTEGER_BITS:
             raise ValueError("a number too large")
+        case float() if value and not 1 / MAGNITUDE_MAX <= abs(value) <= MAGNITUDE_MAX:
+            raise ValueError(f"a number too {'large' if abs(value) > 1 else 'small'}")
         case _:
             return value

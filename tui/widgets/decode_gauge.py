@@ -130,7 +130,7 @@ def sparkline(speeds: Sequence[SpeedPoint], width: int) -> Content:
     top = max((point.tok_s for point in speeds), default=0.0)
     if top <= 0:
         return Content("")
-    blocks = [(BLOCKS[min(7, int(8 * max(0.0, point.tok_s) / top))], point.mode) for point in points]
+    blocks = [(BLOCKS[min(7, int(8 * (max(0.0, point.tok_s) / top)))], point.mode) for point in points]
     # One span for each stretch of a mode, not for each block: fewer bytes to the terminal.
     stretches = groupby(blocks, key=itemgetter(1))
     return Content.assemble(
