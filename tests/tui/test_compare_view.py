@@ -37,6 +37,15 @@ def test_the_bar_ends_in_its_interval_and_has_the_guides_mark_on_the_same_scale(
     assert interval_bar(eager, 0.0, 10).plain == ""
 
 
+@pytest.mark.parametrize(("low", "middle", "high"), [(90.0, 10.0, 50.0), (50.0, 90.0, 10.0), (-5.0, 0.0, 1e99)])
+def test_an_interval_that_is_told_in_another_order_is_drawn_all_the_same(
+    low: float, middle: float, high: float
+) -> None:
+    arm = msgspec.structs.replace(comparison().arms[0], tok_s_low=low, tok_s=middle, tok_s_high=high)
+    for width in (1, 2, 40):
+        assert len(interval_bar(arm, 100.0, width).plain) <= width
+
+
 def test_the_ratio_has_its_interval_and_the_guides_beside_it_is_another_machines() -> None:
     lines = shown()
     assert "graph over eager ×5.62 (5.15–6.08)" in lines

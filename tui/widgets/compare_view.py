@@ -143,10 +143,9 @@ def interval_bar(arm: ArmResult, top: float, width: int) -> Content:
     """`━━━━━├─●─┤  ◇`: from 0 to the median, its interval around it, and the guide's figure on the same scale."""
     if width < 1 or top <= 0:
         return Content("")
-    at = [
+    low, middle, high = sorted(
         min(width - 1, max(0, round((width - 1) * value / top))) for value in (arm.tok_s_low, arm.tok_s, arm.tok_s_high)
-    ]
-    low, middle, high = at
+    )
     cells = ["━"] * low + ["─"] * (high - low + 1)
     cells[low], cells[high], cells[middle] = "├", "┤", "●"
     cells += [" "] * (width - len(cells))
