@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from .paths import full_path, given_path, is_file, is_folder, is_there
 from .presets import PRESETS
 from .settings import PRESET_NAMES, SettingsError
 from .sizing import DTYPE_BYTES, KvShape, buffer_bytes, kv_shape, parameter_count
@@ -18,6 +19,9 @@ from .tensor_files import read_parameter_count
 
 Fields = Mapping[str, object]
 CONFIG_BYTES_MAX = 16 << 20
+INTEGER_MAX = 1 << 32
+"""Of a size in a configuration, and more than any model has."""
+LAYERS_MAX = 10_000
 
 
 class ConfigError(SettingsError):
@@ -84,11 +88,11 @@ def model_facts(model: str, dtype: str = "auto") -> ModelFacts:
     """
     if model in PRESETS:
         return _preset_facts(model, "bfloat16" if dtype == "auto" else dtype)
-    path = Path(model).expanduser()
-    if path.is_dir():
+    path = given_path(model)
+    if is_folder(path):
         return _folder_facts(path, dtype)
-    if path.is_file():
-        return _config_facts(path.resolve().parent.name or path.name, _read(path), dtype)
+    if is_file(path):
+        return _config_facts(full_path(path).parent.name or path.name, _read(path), dtype)
     raise ConfigError(
         f"{path.name or model} is neither a preset ({', '.join(PRESET_NAMES)}), a config.json nor a checkpoint folder; "
         "a plan downloads nothing"
@@ -100,7 +104,7 @@ def kv_shape_of(config: Fields) -> KvShape:
     kind, family = _family(config)
     if config.get("kv_lora_rank") is not None:
         raise ConfigError(f"{kind} keeps compressed keys and values (multi-head latent attention): not supported")
-    layers, heads = _integer(config, "num_hidden_layers"), _integer(config, "num_attention_heads")
+    layers, heads = _integer(config, "num_hidden_layers", most=LAYERS_MAX), _integer(config, "num_attention_heads")
     default_dim = family.head_dim or max(1, _integer(config, "hidden_size") // heads)
     return KvShape(
         layers=layers,
@@ -140,7 +144,7 @@ def _config_facts(name: str, config: Fields, dtype: str) -> ModelFacts:
 
 
 def _folder_facts(folder: Path, dtype: str) -> ModelFacts:
-    name = folder.resolve().name
+    name = full_path(folder).name
     config = _read(folder / "config.json")
     tied = config.get("tie_word_embeddings") is True
     parameters = read_parameter_count(folder, tied=tied)
@@ -177,11 +181,13 @@ def _facts(
 
 
 def _read(path: Path) -> Fields:
+    if is_there(path) and not is_file(path):  # a pipe could be waited for without end
+        raise ConfigError(f"{path.name} is no file")
     try:
         with path.open("rb") as file:
             config = json.loads(file.read(CONFIG_BYTES_MAX))
     except FileNotFoundError as error:
-        raise ConfigError(f"{path.parent.resolve().name} has no config.json: is it a checkpoint folder?") from error
+        raise ConfigError(f"{full_path(path.parent).name} has no config.json: is it a checkpoint folder?") from error
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -254,9 +260,11 @@ def _own_dtype(config: Fields) -> str:
     return own if isinstance(own, str) and own in DTYPE_BYTES else "bfloat16"
 
 
-def _integer(config: Fields, name: str, default: int | None = None) -> int:
+def _integer(config: Fields, name: str, default: int | None = None, *, most: int = INTEGER_MAX) -> int:
     value = config.get(name)
     value = default if value is None else value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigError(f"{name} is missing from the configuration, or no positive whole number")
+    if value > most:
+        raise ConfigError(f"{name} in the configuration is more than {most:,}: no model has as much")
     return value

@@ -48,7 +48,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     total_bytes: int
     """Sum of the known terms."""
     fits: bool | None = None
-    """Null where no memory size was given, or the model has fewer positions."""
+    """Null where no memory size was given, the model has fewer positions, or the prompt leaves no room in the cache."""
     free_bytes: int | None = None
     """What would be left; negative: what is missing."""
     note: str = ""
@@ -88,7 +88,7 @@ def make_plan(
 
     def row(batch_size: int, max_cache_len: int) -> PlanRow:
         terms = _terms(model, overheads, capability, batch_size, max_cache_len, prompt_len)
-        return _row(model, terms, batch_size, max_cache_len, memory_bytes)
+        return _row(model, terms, batch_size, max_cache_len, memory_bytes, prompt_len)
 
     rows = tuple(row(batch_size, length) for batch_size in batches for length in lens)
     longest: dict[int, int | None] = {}
@@ -113,10 +113,19 @@ def make_plan(
 
 
 def _row(
-    model: ModelFacts, terms: tuple[Term, ...], batch_size: int, max_cache_len: int, memory_bytes: int | None
+    model: ModelFacts,
+    terms: tuple[Term, ...],
+    batch_size: int,
+    max_cache_len: int,
+    memory_bytes: int | None,
+    prompt: int,
 ) -> PlanRow:
     total = sum(term.bytes for term in terms if term.bytes is not None)
-    beyond = model.max_positions is not None and max_cache_len > model.max_positions
+    note = ""
+    if max_cache_len <= prompt:
+        note = f"no room to decode after a prompt of {prompt:,}"
+    elif model.max_positions is not None and max_cache_len > model.max_positions:
+        note = f"the model knows {model.max_positions:,} positions"
     free = None if memory_bytes is None else memory_bytes - total
     return PlanRow(
         batch_size=batch_size,
@@ -125,9 +134,9 @@ def _row(
             model.kv, batch_size=batch_size, max_cache_len=max_cache_len, dtype=model.dtype
         ),
         total_bytes=total,
-        fits=None if free is None or beyond else free >= 0,
+        fits=None if free is None or note else free >= 0,
         free_bytes=free,
-        note=f"the model knows {model.max_positions:,} positions" if beyond else "",
+        note=note,
         terms=terms,
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from .events import Block, DeviceInfo, Error, Event, Hello, Segment, Tokens, encode_event
+from .paths import full_path, given_path, is_there
 from .settings import RunSettings
 
 _KEPT: frozenset[tuple[type, str]] = frozenset(
@@ -98,10 +99,11 @@ class Redactor:
         for text in paths:
             if text is None or os.sep not in text:
                 continue
-            path = Path(text).expanduser()
-            name = path.name or path.resolve().name
+            path = given_path(text)
+            full = full_path(path)
+            name = path.name or full.name
             if name:
-                self._paths |= {text: name, str(path): name, str(path.resolve()): name}
+                self._paths |= {text: name, str(path): name, str(full): name}
         self._paths = dict(sorted(self._paths.items(), key=lambda item: -len(item[0])))
 
     def _cleaned(self, value: object) -> object:
@@ -124,7 +126,7 @@ class Redactor:
 
 def is_local(model: str) -> bool:
     """Whether a model's name is a folder of this machine rather than a hub id ("organisation/name")."""
-    return model.startswith((os.sep, "~", ".")) or model.count("/") > 1 or Path(model).exists()
+    return model.startswith((os.sep, "~", ".")) or model.count("/") > 1 or is_there(Path(model))
 
 
 def own_names() -> set[str]:

@@ -8,13 +8,18 @@ import json
 import math
 import struct
 from pathlib import Path
+from typing import cast
 
+from .paths import is_file, is_there
 from .settings import SettingsError
 
 HEADER_BYTES_MAX = 100_000_000
 """The format's own limit."""
 INDEX = "model.safetensors.index.json"
 FLOATS = ("F64", "F32", "F16", "BF16")
+VALUE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+"""Others are taken as their place in the file says."""
+SIDE_MAX, SIDES_MAX = 1 << 48, 64
 OUTPUT, INPUT = "lm_head.weight", "embed_tokens.weight"
 NOT_LOADED = ("rotary_emb.inv_freq",)
 """Buffers that old checkpoints carry; the model makes its own."""
@@ -46,27 +51,30 @@ def read_parameter_count(folder: Path, *, tied: bool) -> int | None:
 
 def read_header(path: Path) -> dict[str, tuple[str, int]]:
     """Tensor name -> (dtype, number of elements). Raises `TensorFileError`."""
+    tensors: dict[str, tuple[str, int]] = {}
     try:
+        if is_there(path) and not is_file(path):  # a pipe could be waited for without end
+            raise TensorFileError(f"{path.name} is no file")
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(8)
             if start == b"version ":
                 raise TensorFileError(f"{path.name} is a Git LFS pointer, not the file itself")
-            length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+            if len(start) < 8:
+                raise TensorFileError(f"{path.name} is empty or cut short")
+            length = struct.unpack("<Q", start)[0]
             if length > HEADER_BYTES_MAX or 8 + length > size:
                 raise TensorFileError(f"{path.name} is cut short, or no safetensors file")
             header = json.loads(file.read(length))
-        tensors = {
-            name: (str(entry["dtype"]), math.prod(int(side) for side in entry["shape"]))
-            for name, entry in header.items()
-            if name != "__metadata__"
-        }
-        end = max(
-            (int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"), default=0
-        )
+        end = 0
+        for name, entry in header.items():
+            if name != "__metadata__":
+                dtype, count, last = _tensor(entry)
+                tensors[name] = dtype, count
+                end = max(end, last)
     except OSError as error:
         raise TensorFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, TensorFileError):
             raise
         raise TensorFileError(f"{path.name} is no safetensors file") from error
@@ -75,15 +83,41 @@ def read_header(path: Path) -> dict[str, tuple[str, int]]:
     return tensors
 
 
+def shard_names(index: Path) -> list[str]:
+    """The weight files that an index names. Raises `TensorFileError` for one that cannot be read."""
+    try:
+        return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TensorFileError(f"{index.name} cannot be read") from error
+
+
+def _tensor(entry: dict[str, object]) -> tuple[str, int, int]:
+    """(dtype, number of elements, end in the data) of an entry, whose place in the file must be as long as they are.
+
+    Raises `ValueError`, `TypeError` or `KeyError` for one that is none.
+    """
+    dtype, shape, place = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(place, list):
+        raise TypeError("no tensor")
+    sides, (begin, end) = _sizes(shape), _sizes(place)
+    count = math.prod(sides)
+    if begin > end or count * VALUE_BYTES.get(dtype, 0) not in (0, end - begin):
+        raise ValueError("another length than its place in the file")
+    return dtype, count, end
+
+
+def _sizes(values: list[object]) -> list[int]:
+    if len(values) > SIDES_MAX or not all(type(value) is int and 0 <= value <= SIDE_MAX for value in values):
+        raise ValueError("no sizes")
+    return cast("list[int]", values)
+
+
 def _files(folder: Path) -> list[Path]:
     index = folder / INDEX
     if not index.is_file():
         return sorted(folder.glob("*.safetensors"))
-    try:
-        names = sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TensorFileError(f"{INDEX} cannot be read") from error
-    missing = [name for name in names if not (folder / name).is_file()]
+    names = shard_names(index)
+    missing = [name for name in names if not is_file(folder / name)]
     if missing:
         raise TensorFileError(f"{len(missing)} of {len(names)} weight files are missing, such as {missing[0]}")
     return [folder / name for name in names]

@@ -1,9 +1,7 @@
 """Checkpoints of other people: what is wrong with one is said before, or instead of, a library's traceback."""
 
 import contextlib
-import json
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -20,7 +18,9 @@ from transformers import (
 from transformers import PreTrainedTokenizerBase as Tokenizer
 from transformers.utils import logging as transformers_logging
 
+from ..paths import full_path, given_path, is_file, is_folder, is_there
 from ..settings import PRESET_NAMES
+from ..tensor_files import TensorFileError, read_header, shard_names
 from .failures import EngineError
 from .placement import ProgressFunction, Reporter, parameter_bytes, replace_tensors
 
@@ -47,22 +47,22 @@ def describe(source: str, *, trust_remote_code: bool) -> Checkpoint:
     Raises `EngineError` of kind "checkpoint" for one that is missing, half-written, quantised or of no use here, and of
     kind "remote_code" for one that needs code of its own without leave to run it.
     """
-    folder = Path(source).expanduser()
-    is_folder = folder.is_dir()
-    if is_folder:
+    folder = given_path(source)
+    in_folder = is_folder(folder)
+    if in_folder:
         source = str(folder)
         check_folder(folder)
-    elif folder.exists() or _looks_like_a_path(source):
-        state = "is a file, not a checkpoint folder" if folder.exists() else "does not exist"
+    elif is_there(folder) or _looks_like_a_path(source):
+        state = "is a file, not a checkpoint folder" if is_there(folder) else "does not exist"
         raise _broken(f"The checkpoint folder {folder.name} {state}", f"Check the path. {PRESETS_HINT}")
-    name = folder.resolve().name if is_folder else source
+    name = full_path(folder).name if in_folder else source
     with _explained(name, source):
         config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code)
     if getattr(config, "quantization_config", None) is not None:
         raise _broken(f"{name} has quantised weights", "cgtop measures bf16, fp16 and fp32 weights: use those.")
     _check_class(name, config)
     tokenizer = None
-    if not is_folder or any((folder / file).is_file() for file in TOKENIZER_FILES):
+    if not in_folder or any(is_file(folder / file) for file in TOKENIZER_FILES):
         tokenizer = _tokenizer(source, trust_remote_code)
     return Checkpoint(source, name, config, tokenizer, trust_remote_code)
 
@@ -123,7 +123,7 @@ def check_folder(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         files = _shards(index)
-        missing = [name for name in files if not (folder / name).is_file()]
+        missing = [name for name in files if not is_file(folder / name)]
         if missing:
             raise _broken(
                 f"{folder.name} is half-written: {len(missing)} of {len(files)} weight files missing ({missing[0]})",
@@ -154,8 +154,8 @@ def _check_class(name: str, config: PreTrainedConfig) -> None:
 
 def _shards(index: Path) -> list[str]:
     try:
-        return sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return shard_names(index)
+    except TensorFileError as error:
         raise _broken(
             f"{index.parent.name} is half-written: {index.name} cannot be read",
             "Download or save the checkpoint again.",
@@ -163,24 +163,12 @@ def _shards(index: Path) -> list[str]:
 
 
 def _safetensors_problem(path: Path) -> str | None:
-    """What is wrong with a file by its header: 8 bytes of length, JSON with each tensor's end, then the data."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        if start == b"version ":
-            return "is a Git LFS pointer, not the file itself"
-        if len(start) < 8:
-            return "is empty or cut short"
-        header_size = struct.unpack("<Q", start)[0]
-        if 8 + header_size > size:
-            return "is cut short"
-        try:
-            header = json.loads(file.read(header_size))
-            end = max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"), default=0)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return "is no safetensors file"
-    expected = 8 + header_size + end
-    return None if size >= expected else f"is cut short: {size:,} of {expected:,} bytes"
+    """What is wrong with a file by its header."""
+    try:
+        read_header(path)
+    except TensorFileError as error:
+        return str(error).removeprefix(f"{path.name} ")
+    return None
 
 
 def _tokenizer(source: str, trust_remote_code: bool) -> Tokenizer | None:

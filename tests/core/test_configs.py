@@ -1,6 +1,8 @@
 """Models read without torch, against what transformers makes of the same files."""
 
 import json
+import math
+import os
 import struct
 import subprocess
 import sys
@@ -103,6 +105,9 @@ def test_a_downloaded_qwen_config_does_not_slide() -> None:
         ({"model_type": "llama", **SHAPE, "kv_lora_rank": 64}, "latent"),
         ({"model_type": "qwen3", **SHAPE, "quantization_config": {"bits": 4}}, "quantised"),
         ({"model_type": "qwen3", **SHAPE, "num_attention_heads": 0}, "num_attention_heads"),
+        ({"model_type": "qwen3", **SHAPE, "num_attention_heads": 10**400}, "num_attention_heads .* more than"),
+        ({"model_type": "qwen3", **SHAPE, "vocab_size": 10**4000}, "vocab_size .* more than"),
+        ({"model_type": "mistral", **SHAPE, "num_hidden_layers": 10**9, "sliding_window": 8}, "hidden_layers .* more"),
         ({"model_type": "gpt_oss", **SHAPE, "sliding_window": 8, "layer_types": ["linear_attention"] * 7}, "linear"),
         ({"model_type": "gpt_oss", **SHAPE, "sliding_window": 8, "layer_types": ["full_attention"]}, "layer_types"),
     ],
@@ -146,6 +151,52 @@ def test_a_weight_file_that_is_none_is_refused(tmp_path: Path, content: bytes, s
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(SettingsError, match=said):
         read_header(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("shape", "place"),
+    [
+        ([-1000], [0, 4]),
+        ([10**12], [0, 4]),
+        ([10**300] * 40, [0, 4]),
+        ([2], [4, 0]),
+        ([2], [0, 4.0]),
+        ([math.inf], [0, 4]),
+        ([2], [0, math.inf]),
+        ([math.nan], [0, 4]),
+        ([True, 2], [0, 4]),
+        ("2", [0, 4]),
+        ([1] * 10_000, [0, 2]),
+        ([2], [0, 4, 8]),
+    ],
+)
+def test_a_header_that_says_another_size_than_the_file_has_is_refused(
+    tmp_path: Path, shape: object, place: object
+) -> None:
+    write_header(tmp_path / "model.safetensors", {"w": {"dtype": "BF16", "shape": shape, "data_offsets": place}}, 4)
+    with pytest.raises(SettingsError, match="no safetensors file"):
+        read_header(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.timeout(20)
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", **SHAPE}))
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SettingsError, match=f"{name} is no file"):
+        model_facts(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("index", "said"), [("[" * 200_000, "cannot be read"), ({"weight_map": {"w": "x" * 5000}}, "are missing")]
+)
+def test_an_index_of_any_content_is_an_index_or_refused(tmp_path: Path, index: object, said: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", **SHAPE}))
+    text = index if isinstance(index, str) else json.dumps(index)
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        model_facts(str(tmp_path))
 
 
 def test_cut_off_quantised_and_missing_weights_are_refused(tmp_path: Path) -> None:

@@ -99,11 +99,41 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "1,x", "-1", "²", "9" * 400, ",".join("1" * 65)])
 def test_lists_that_are_none(text: str) -> None:
-    if text == "9" * 400:
-        assert parsed_list("--x", text, least=1) == (999_999_999_999,)
-        return
     with pytest.raises(SettingsError):
         parsed_list("--x", text, least=1)
+
+
+def test_a_list_is_taken_as_it_is_written_or_not_at_all() -> None:
+    assert parsed_list("--x", f"999999999999, {'0' * 5000}7,7", least=1) == (999_999_999_999, 7)
+    with pytest.raises(SettingsError, match=r"1000000000001234… is more than"):
+        parsed_list("--x", "1000000000001234", least=1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--gpu-memory", "9" * 400), ("--gpu-memory", "9" * 400 + "GiB"), ("--prompt-len", "9" * 20)],
+    ids=lambda arguments: " ".join(arguments)[:30],
+)
+def test_figures_beyond_everything_are_wrong_usage(arguments: tuple[str, str]) -> None:
+    result = plan("--model", "tiny", *arguments)
+    assert result.exit_code == 2
+    assert "Overflow" not in result.stderr
+
+
+def test_a_cache_that_the_prompt_fills_is_no_plan_that_fits() -> None:
+    result = plan(
+        "--model", "tiny", "--cache-lens", "256,512", "--prompt-len", "256", "--gpu-memory", "24GiB", "--json"
+    )
+    filled, roomy = json.loads(result.stdout)["rows"]
+    assert (filled["fits"], filled["note"]) == (None, "no room to decode after a prompt of 256")
+    assert (roomy["fits"], roomy["note"]) == (True, "")
+
+
+@pytest.mark.parametrize("model", ["~nobody-of-that-name/model", "~nobody-of-that-name", "x" * 300, "/" + "x" * 5000])
+def test_a_name_that_cannot_be_a_path_is_no_model(model: str) -> None:
+    result = plan("--model", model)
+    assert result.exit_code == 2
+    assert "is neither a preset" in result.stderr
 
 
 def test_the_command_imports_no_torch() -> None:

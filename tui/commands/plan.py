@@ -27,6 +27,7 @@ UNITS = {
     "TIB": 1 << 40,
 }
 LIST_MAX = 64
+DIGITS_MAX = 12
 
 
 def plan(
@@ -81,10 +82,10 @@ def parsed_size(text: str) -> int:
     unit = UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise SettingsError(f"{text[:40]!r} is no memory size: write it as 24GiB, 24GB or in bytes")
-    size = int(float(match[1]) * unit)
+    size = float(match[1]) * unit
     if not 1 << 20 <= size < 1 << 50:
         raise SettingsError(f"{text[:40]!r} is no device's memory: write a unit, as in 24GiB")
-    return size
+    return int(size)
 
 
 def parsed_list(option: str, text: str, *, least: int) -> tuple[int, ...]:
@@ -92,7 +93,11 @@ def parsed_list(option: str, text: str, *, least: int) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or len(parts) > LIST_MAX or not all(part.isascii() and part.isdecimal() for part in parts):
         raise SettingsError(f"{option} takes whole numbers with commas between, not {text[:40]!r}")
-    numbers = tuple(dict.fromkeys(int(part[:12]) for part in parts))
+    digits = [part.lstrip("0") or "0" for part in parts]
+    longest = max(digits, key=len)
+    if len(longest) > DIGITS_MAX:
+        raise SettingsError(f"{option}: {longest[:20]}… is more than {'9' * DIGITS_MAX}")
+    numbers = tuple(dict.fromkeys(int(part) for part in digits))
     if min(numbers) < least:
         raise SettingsError(f"{option}: {min(numbers)} is less than {least}")
     return numbers
@@ -110,8 +115,8 @@ def _capability(text: str | None) -> str | None:
 
 
 def _prompt_len(prompt_len: int) -> int:
-    if prompt_len < 1:
-        raise SettingsError(f"prompt length must be 1 or more, not {prompt_len}")
+    if not 1 <= prompt_len < 10**DIGITS_MAX:
+        raise SettingsError(f"prompt length must be 1 to {10**DIGITS_MAX - 1:,}, not {str(prompt_len)[:20]}")
     return prompt_len
 
 

@@ -1,6 +1,7 @@
 """The loading of checkpoints that are whole, and what is said of those that are not."""
 
 import json
+import os
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -195,6 +196,28 @@ def test_a_damaged_weight_file_is_named(tmp_path: Path, content, what: str) -> N
     error = refusal(tmp_path)
     assert "half-written: model.safetensors" in error.headline
     assert what in error.headline
+
+
+@pytest.mark.timeout(60)
+def test_a_weight_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    os.mkfifo(tmp_path / "model.safetensors")
+    assert "model.safetensors is no file" in refusal(tmp_path).headline
+
+
+@pytest.mark.parametrize(
+    ("index", "said"), [("[" * 200_000, "cannot be read"), ('{"weight_map":{"w":"' + "x" * 5000 + '"}}', "missing")]
+)
+def test_an_index_of_any_content_is_told_of(tmp_path: Path, index: str, said: str) -> None:
+    write_checkpoint(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    assert said in refusal(tmp_path).headline
+
+
+@pytest.mark.parametrize("source", ["~nobody-of-that-name/model", "/" + "x" * 5000])
+def test_a_name_that_cannot_be_a_path_is_a_folder_that_does_not_exist(source: str) -> None:
+    assert "does not exist" in refusal(source).headline
 
 
 def test_weights_that_lack_a_tensor_are_not_filled_up_with_random_ones(tmp_path: Path) -> None:
