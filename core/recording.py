@@ -23,6 +23,8 @@ CHUNK = 1 << 18
 BYTES_MAX = 2 << 30
 """Bytes of JSON that are read of one recording: far more than a day of decoding."""
 EVENTS_MAX = 2_000_000
+LINES_MAX = 4_000_000
+"""With those that say nothing, of which a small file may unpack to hundreds of millions."""
 T_MAX = 1e8
 """Seconds: some three years."""
 FOREIGN_AFTER = 1000
@@ -112,6 +114,7 @@ class _Reader:
         self.lines = 0
         self.truncated = False
         self._unread = 0
+        self._passed = 0
         self._file = file
         self._assembler = LineAssembler()
 
@@ -130,6 +133,10 @@ class _Reader:
                 if event is not None:
                     known += 1
                     yield event
+            self._passed += len(lines)
+            if self._passed >= LINES_MAX:
+                self.truncated = True
+                return
             if not known and self.lines + self._assembler.skipped >= FOREIGN_AFTER:
                 return
 

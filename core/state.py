@@ -47,6 +47,10 @@ SPEED_HISTORY = 120
 TOKENS_KEPT = 256
 TEXT_KEPT = 4000
 LOG_KEPT = 500
+ERRORS_KEPT = 100
+CHECKS_KEPT = CLAIMS_KEPT = 200
+ROWS_KEPT = 1000
+"""Of a sweep."""
 CACHES_KEPT = 240
 """Two minutes at 2 Hz."""
 RATIO_STEPS = 10
@@ -212,7 +216,7 @@ def fold(state: RunState, event: Event) -> RunState:
             change["sweeps"] = {**state.sweeps, event.sweep: Sweep(begin=event)}
         case SweepRow():
             sweep = state.sweeps.get(event.sweep, Sweep())
-            grown = msgspec.structs.replace(sweep, rows=(*sweep.rows, event))
+            grown = msgspec.structs.replace(sweep, rows=(*sweep.rows[1 - ROWS_KEPT :], event))
             change["sweeps"] = {**state.sweeps, event.sweep: grown}
         case SweepEnd():
             ended = msgspec.structs.replace(state.sweeps.get(event.sweep, Sweep()), end=event)
@@ -220,9 +224,9 @@ def fold(state: RunState, event: Event) -> RunState:
         case Comparison():
             change["comparison"] = event
         case Check():
-            change["checks"] = (*(check for check in state.checks if check.name != event.name), event)
+            change["checks"] = (*(check for check in state.checks if check.name != event.name), event)[-CHECKS_KEPT:]
         case Claim():
-            change["claims"] = (*(claim for claim in state.claims if claim.id != event.id), event)
+            change["claims"] = (*(claim for claim in state.claims if claim.id != event.id), event)[-CLAIMS_KEPT:]
         case Telemetry():
             change["telemetry"] = event
         case Status():
@@ -230,7 +234,7 @@ def fold(state: RunState, event: Event) -> RunState:
         case Log():
             change["log"] = (*state.log[1 - LOG_KEPT :], event)
         case Error():
-            change["errors"] = (*state.errors, event)
+            change["errors"] = (*state.errors[1 - ERRORS_KEPT :], event)
             if event.phase is not None:
                 change["phases"] = _with_phase(state, event.phase, status="failed")
         case End():

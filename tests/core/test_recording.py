@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgtop.core import recording as recording_module
 from cgtop.core.events import (
     SCHEMA,
     Block,
@@ -473,3 +474,16 @@ def test_ten_minutes_of_decode_are_small_and_open_and_seek_at_once(tmp_path: Pat
     assert opened < 0.2
     assert to_the_end < 0.2
     assert back < 0.2
+
+
+@pytest.mark.parametrize("line", [b"", b"x", b'{"event":"of a newer cgtop"}'])
+def test_lines_that_say_nothing_are_not_read_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr(recording_module, "LINES_MAX", 5000)
+    path = tmp_path / "bomb.jsonl.gz"
+    first, later = encode_event(hello()), b'{"event":"log","source":"stdout","text":"late"}'
+    path.write_bytes(gzip.compress(b"\n".join([first, *[line] * 600_000, later, b""]), 1))
+    recording = open_recording(path)
+    assert recording.truncated
+    assert len(recording.events) == 1

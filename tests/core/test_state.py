@@ -2,8 +2,17 @@
 
 import msgspec
 
-from cgtop.core.events import Decode, Error, Event, PhaseEnd, Tokens
-from cgtop.core.state import SPEED_HISTORY, TOKENS_KEPT, RunState, fold
+from cgtop.core.events import Check, Claim, Decode, Error, Event, PhaseEnd, SweepRow, Tokens
+from cgtop.core.state import (
+    CHECKS_KEPT,
+    CLAIMS_KEPT,
+    ERRORS_KEPT,
+    ROWS_KEPT,
+    SPEED_HISTORY,
+    TOKENS_KEPT,
+    RunState,
+    fold,
+)
 from tests.sample import decode, sample_run
 
 
@@ -76,3 +85,21 @@ def test_an_error_marks_its_phase_and_keeps_what_was_measured() -> None:
     assert failed.phase("warmup").status == "failed"
     assert [row.end for row in failed.phases if row.status == "done"] == done
     assert fold(failed, PhaseEnd(t=9.1, phase="warmup", status="failed")).phase("warmup").status == "failed"
+
+
+def test_results_without_end_stay_bounded_and_the_latest_are_kept() -> None:
+    count = 2 * max(ERRORS_KEPT, CHECKS_KEPT, CLAIMS_KEPT, ROWS_KEPT)
+    events: list[Event] = []
+    for index in range(count):
+        events += [
+            Error(kind="internal", headline=str(index)),
+            Check(name=str(index), status="PASS"),
+            Claim(id=str(index), statement="", verdict="holds", finding=""),
+            SweepRow(sweep="batches", value=index),
+        ]
+    state = folded(events)
+    rows = state.sweeps["batches"].rows
+    assert (len(state.errors), state.errors[-1].headline) == (ERRORS_KEPT, str(count - 1))
+    assert (len(state.checks), state.checks[-1].name) == (CHECKS_KEPT, str(count - 1))
+    assert (len(state.claims), state.claims[-1].id) == (CLAIMS_KEPT, str(count - 1))
+    assert (len(rows), rows[-1].value) == (ROWS_KEPT, count - 1)
