@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.command import CommandList
 
 from cgtop.core.commands import RunPhase
 from cgtop.core.events import Error, Log, PhaseBegin, Progress, Status
@@ -14,6 +15,7 @@ from cgtop.core.state import fold
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.keys import ALL_BINDINGS, TAB_BINDINGS
 from cgtop.tui.screens.modal import LogScreen, TextScreen
+from cgtop.tui.screens.palette import Palette
 from cgtop.tui.themes import THEMES, theme_named
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
@@ -256,3 +258,16 @@ async def test_a_key_before_the_palettes_list_is_there_breaks_nothing(key: str) 
         await pilot.press(key, "pagedown", "pageup")
         await pilot.press("escape", "escape")
         assert pilot.app.is_running
+
+
+async def test_a_palette_closed_while_it_begins_to_search_takes_nothing_down() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        pilot.app.action_command_palette()
+        await pilot.pause()
+        palette = pilot.app.screen
+        assert isinstance(palette, Palette)
+        await palette.query_one(CommandList).remove()  # as when the keys that type and that close come at once
+        palette._gather_commands("t")
+        await pilot.pause()
+        await pilot.press("escape")
+        assert on_main(pilot)
