@@ -29,7 +29,15 @@ def holdings(owned: Owned, name: str) -> Callable[[], list[tuple[str, torch.Tens
 
 
 def _named(tensors: Tensors, name: str) -> list[tuple[str, torch.Tensor]]:
-    return [
-        (f"{name} {number}", entry) if isinstance(entry, torch.Tensor) else entry
-        for number, entry in enumerate(tensors)
-    ]
+    if not isinstance(tensors, Iterable):
+        raise TypeError(f"{name}: a {type(tensors).__name__} is no module, no tensor, and no list of tensors")
+    return [_pair(entry, f"{name} {number}") for number, entry in enumerate(tensors)]
+
+
+def _pair(entry: object, name: str) -> tuple[str, torch.Tensor]:
+    match entry:
+        case torch.Tensor():
+            return name, entry
+        case (str(label), torch.Tensor() as tensor):
+            return label, tensor
+    raise TypeError(f"{name}: a {type(entry).__name__} is neither a tensor nor a pair of name and tensor")

@@ -33,7 +33,7 @@ from ..events import End, Event, Hello, Item, PhaseBegin, PhaseEnd, PhaseId, Seg
 from ..memory_map import REQUESTED_BUCKETS
 from ..phases import PHASE_BY_ID, PHASES
 from ..recorder import RecordingError, RecordingWriter
-from ..settings import Mode, RunSettings
+from ..settings import MODES, Mode, RunSettings
 from .explain import explain
 from .failures import error_from
 from .graph_facts import describe_graph
@@ -166,7 +166,7 @@ class Recorder:
 
         `bucket`: weights, kv_static, kv_dynamic, graph_io or other_tensors. Tensors are held weakly, so that owning
         keeps none alive; for what is made anew, such as a cache that grows, give a function. Raises `ValueError` for
-        another bucket.
+        another bucket, and `TypeError` for what holds no tensors.
         """
         if bucket not in BUCKETS:
             raise ValueError(f"no bucket {bucket!r}: choose one of {', '.join(BUCKETS)}")
@@ -217,7 +217,12 @@ class Recorder:
         self._emit(msgspec.structs.replace(facts, capture_s=capture_s, stream=stream))
 
     def decoding(self, mode: Mode, position: int = 0) -> None:
-        """Steps from here on are in this mode ("eager", "dynamic" or "graph"); `position`: tokens in the cache."""
+        """Steps from here on are in this mode ("eager", "dynamic" or "graph"); `position`: tokens in the cache.
+
+        Raises `ValueError` for another mode.
+        """
+        if mode not in MODES:
+            raise ValueError(f"no mode {mode!r}: choose one of {', '.join(MODES)}")
         self._end_stretch()
         self._emit(Status(state="decoding", mode=mode, phase=self._span.phase if self._span else None))
         self._stretch = Stretch(self._device, mode, position, self._capacity)

@@ -6,6 +6,7 @@ import sys
 import time
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -264,3 +265,21 @@ def test_the_example_runs_eagerly_without_a_gpu_says_so_and_can_be_reported(path
         timeout=240,
     )
     assert shown.returncode == 0 and "static cache" in shown.stdout and "n/a" in shown.stdout
+
+
+@pytest.mark.parametrize("owned", [None, 5, "weights", [1], {"a": 1}, [("a", None)], object(), lambda: [None]])
+def test_what_holds_no_tensors_is_refused_by_name(path: Path, owned: Any) -> None:
+    with Recorder(path, device="cpu") as r, pytest.raises(TypeError, match=r"mine.*(no module|neither a tensor)"):
+        r.own("weights", owned, "mine")
+        with r.phase("load"):
+            pass
+
+
+def test_another_mode_is_refused_before_it_makes_lines_that_nobody_can_read(path: Path) -> None:
+    mode: Any = "compiled"
+    with Recorder(path, device="cpu") as r:
+        with pytest.raises(ValueError, match="eager, dynamic, graph"):
+            r.decoding(mode)
+        r.decoding("eager")
+        r.tokens()
+    assert open_recording(path).skipped == 0
