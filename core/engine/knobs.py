@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from ..events import PhaseId
 from ..settings import RunSettings
 
@@ -11,12 +13,15 @@ _BY_SIZE: Final = ("qwen3-8b", "qwen3-4b", "qwen3-1.7b", "qwen3-0.6b", "tiny")
 def oom_hint(phase: PhaseId | None, free: int | None, needed: int | None, settings: RunSettings | None) -> str:
     """One sentence that names one flag with a value.
 
-    Weights (`load`): a smaller preset. Prompt (`prefill`): half the batch or the prompt. From the StaticCache on, whose
-    size is proportional to both: half the batch, else half the cache. "Half" is repeated until `needed` fits `free`.
+    Weights (`load`): a smaller preset; half the batch where there is none, whose prompt is made then. Prompt
+    (`prefill`): half the batch or the prompt. From the StaticCache on, whose size is proportional to both: half the
+    batch, else half the cache. "Half" is repeated until `needed` fits `free`.
     """
     if phase == "context" or settings is None:
         return "End other processes on the GPU, or choose another one with --device cuda:N."
-    if phase == "load":
+    if settings.model is None and settings.device == "cpu":
+        settings = msgspec.structs.replace(settings, model="tiny")  # what null means there
+    if phase == "load" and not (settings.model == "tiny" and settings.batch_size > 1):
         return _smaller_model(settings)
     parts = _parts(free, needed)
     if settings.batch_size > 1:

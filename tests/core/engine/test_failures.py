@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -208,3 +209,11 @@ def test_the_knob_fits_the_phase(phase: PhaseId, settings: RunSettings, hint: st
 
 def test_the_knob_goes_as_far_as_the_figures_ask() -> None:
     assert oom_hint("static_cache", GIB, 4 * GIB, RunSettings(batch_size=16)) == "Try --batch-size 4 (now 16)."
+
+
+def test_the_smallest_model_is_not_told_to_be_a_larger_one() -> None:
+    for model in (None, "tiny"):
+        run = RunSettings(model=model, device="cpu", batch_size=1 << 30)
+        assert oom_hint("load", 1 << 30, 1 << 33, run) == "Try --batch-size 134217728 (now 1073741824)."
+        alone = msgspec.structs.replace(run, batch_size=1)
+        assert "no smaller preset" in oom_hint("load", 1 << 30, 1 << 33, alone)
