@@ -30,6 +30,8 @@ from .settings import Mode
 
 TOGETHER_S = 0.5
 """Checks that follow each other within this are one stop."""
+SETTLED_S = 1.0
+"""So long into a mode its stop is: the speed of its first two steps is not the mode's."""
 AFTERMATH_S = 0.05
 """What an event brings with it comes within this."""
 _SWEEPS = {"cache_lens": "cache length", "batches": "batch size"}
@@ -47,7 +49,7 @@ class Stop(msgspec.Struct, frozen=True):
 def stops_of(events: Sequence[Event], times: Sequence[float]) -> tuple[Stop, ...]:
     """All stops, in order. Each lies behind the figures that its event brings with it."""
     found: list[tuple[int, str]] = []
-    for number, what in _happenings(events):
+    for number, what in _happenings(events, times):
         last = found[-1][0] if found else number
         together = isinstance(events[number], Check | Claim) and type(events[last]) is type(events[number])
         if found and together and times[number] - times[last] <= TOGETHER_S:
@@ -57,7 +59,7 @@ def stops_of(events: Sequence[Event], times: Sequence[float]) -> tuple[Stop, ...
     return tuple(Stop(index, times[index - 1], what) for index, what in places)
 
 
-def _happenings(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
+def _happenings(events: Sequence[Event], times: Sequence[float]) -> Iterator[tuple[int, str]]:
     """Number of each event that is one, and what it is."""
     mode: Mode | None = None
     in_phase = False
@@ -66,22 +68,37 @@ def _happenings(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
         if isinstance(event, Decode):
             # The first decoding of all belongs to the phase that it runs in.
             if event.mode != mode and not (mode is None and in_phase):
-                yield number, f"decoding in mode {event.mode}"
+                yield _settled(events, times, number), f"decoding in mode {event.mode}"
             mode = event.mode
         elif isinstance(event, Hello):
             mode, in_phase = None, False
             verdicts.clear()
         elif isinstance(event, Check):
-            # No view shows checks: the stop tells how they stand.
             verdicts[event.status] += 1
             so_far = ", ".join(f"{count} {status}" for status, count in verdicts.most_common())
-            yield number, f"checked so far: {so_far} (--once lists them)"
+            yield number, f"checked so far: {so_far}"
         elif isinstance(event, PhaseBegin):
             in_phase = True
         else:
             in_phase = in_phase and not isinstance(event, PhaseEnd)
             if (what := _words(event)) is not None:
                 yield number, what
+
+
+def _settled(events: Sequence[Event], times: Sequence[float], number: int) -> int:
+    """The last sample of the mode that begins here until it has gone on for a while, or something else happens."""
+    begun = events[number]
+    assert isinstance(begun, Decode)
+    place = number
+    for later in range(number + 1, len(events)):
+        event = events[later]
+        if isinstance(event, Decode):
+            if event.mode != begun.mode or times[place] - times[number] >= SETTLED_S:
+                break
+            place = later
+        elif isinstance(event, Hello | PhaseBegin | Check) or _words(event) is not None:
+            break
+    return place
 
 
 def _words(event: Event) -> str | None:

@@ -41,6 +41,7 @@ SHOTS: tuple[Shot, ...] = (
     Shot("addresses", "broken", (120, 30), keys=("4",)),
     Shot("batches", "end", (120, 50), keys=("6",), experiment="batches"),
     Shot("compare", "end", (120, 30), keys=("7",), experiment="bench"),
+    Shot("checks", "end", (120, 32), keys=("8",), experiment="check"),
     Shot("narrow", "graph", size=(80, 24)),
     Shot("light", "graph", theme="light"),
 )

@@ -20,6 +20,7 @@ from .refusals import Facts, refusal, refusal_words
 from .screens.main import MainScreen
 from .screens.modal import LogScreen
 from .screens.palette import Palette
+from .views import opening_view
 from .widgets.buckets import theme_variables
 from .widgets.notice import Recorded
 from .widgets.title import Playback, playback_of
@@ -106,6 +107,8 @@ class BaseApp(App[None]):
         self._departure.install()
         # Textual paints nothing by itself after ctrl+z and fg.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+        if isinstance(self.source, RecordedSource):
+            self.main.show_view(opening_view(self.source.player.recording.events))
         self.set_interval(LOOK_FOR_TERMINAL_S, self._departure.look_for_terminal)
         self.tick()
         self.restart_timer()

@@ -21,7 +21,7 @@ RUN_BINDINGS: list[Binding] = [
     Binding("b", "break_input", "break it", id="cgtop.break_input",
             tooltip="Addresses: rebind the input instead of copying into it; again: put it right"),
     Binding("m", "measure", "measure", id="cgtop.measure",
-            tooltip="Cache lengths, batch sizes, compare: measure; again: stop after this row"),
+            tooltip="Cache lengths, batch sizes, compare, checks: measure; again: stop after this row"),
     Binding("v", "verify", "verify", show=False, id="cgtop.verify", tooltip="Verify the graph against eager steps"),
     Binding("R", "restart", "restart", id="cgtop.restart",
             tooltip="Release everything and start anew; asks first. In a recording: back to its start"),
@@ -56,7 +56,7 @@ SCREEN_BINDINGS: list[Binding] = [
     Binding("left", "across(-1)", "left", show=False, id="cgtop.left", tooltip="Memory map: the block before"),
     Binding("right", "across(1)", "right", show=False, id="cgtop.right", tooltip="Memory map: the next block"),
     Binding("enter", "open", "open", show=False, id="cgtop.open",
-            tooltip="Open: a phase into what each Δ is made of; addresses into layers; the map sorts anew"),
+            tooltip="Open: what a phase's Δ is made of, a check, addresses by layer; the map sorts anew"),
     Binding("x", "details", "error details", show=False, id="cgtop.details", tooltip="The last error in full"),
     Binding("escape", "close", "close", show=False, id="cgtop.close", tooltip="Close the error, follow the run again"),
     Binding("s", "save", "save", id="cgtop.save", tooltip="Save the screen, the report and the recording in a folder"),
@@ -82,11 +82,11 @@ APP_BINDINGS: list[Binding] = [
 ]  # fmt: skip
 ALL_BINDINGS: list[Binding] = [*RUN_BINDINGS, *PLAY_BINDINGS, *VIEW_BINDINGS, *SCREEN_BINDINGS, *APP_BINDINGS]
 
-SWEEP_VIEWS: tuple[ViewId, ...] = ("cache_lens", "batches", "compare")
+MEASURING_VIEWS: tuple[ViewId, ...] = ("cache_lens", "batches", "compare", "checks")
 _IN_VIEWS: dict[str, tuple[ViewId, ...]] = {
     "try_capture": ("caches",),
     "break_input": ("addresses",),
-    "measure": SWEEP_VIEWS,
+    "measure": MEASURING_VIEWS,
 }
 _PLAY_ACTIONS = frozenset(binding.action for binding in PLAY_BINDINGS)
 _LIVE_ACTIONS = frozenset(

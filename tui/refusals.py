@@ -7,7 +7,7 @@ from ..core.live import on_the_cpu
 from ..core.phases import PHASE_BY_ID
 from ..core.settings import MODES, Mode
 from ..core.state import RunState
-from .keys import PLAY_BINDINGS, SWEEP_VIEWS, SourceKind
+from .keys import MEASURING_VIEWS, PLAY_BINDINGS, SourceKind
 from .views import ViewId
 
 MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
@@ -148,13 +148,15 @@ def _pause_refusal(state: RunState) -> str | None:
 
 
 def _measure_refusal(facts: Facts) -> str | None:
-    if facts.view not in SWEEP_VIEWS:
-        return "m measures in the views cache lengths, batch sizes and compare"
+    if facts.view not in MEASURING_VIEWS:
+        return "m measures in the views cache lengths, batch sizes, compare and checks"
     if measuring(facts.state):
         return None
     running = facts.state.running_phase
     if running is not None and running.id != "replay":
         return f"{PHASE_BY_ID[running.id].title} is still running"
+    if facts.view == "checks":
+        return None  # they run what they need, and say what they cannot check
     if facts.view != "compare" and (why := _on_cpu(facts.state, "m")) is not None:
         return why
     needed: PhaseId = "copy_kv" if facts.view == "compare" else "load"

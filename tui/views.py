@@ -1,10 +1,13 @@
-"""The views of a run, in the order of their keys: `1` is the first. What draws one is in `screens.panes`."""
+"""The views of a run, in the order of their keys: `1` is the first. What draws one is in `screens.views`."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-ViewId = Literal["phases", "caches", "map", "addresses", "cache_lens", "batches", "compare"]
+from ..core.events import Check, Comparison, Event, PhaseEnd, SweepRow
+
+ViewId = Literal["phases", "caches", "map", "addresses", "cache_lens", "batches", "compare", "checks"]
 
 
 class View(msgspec.Struct, frozen=True):
@@ -24,6 +27,7 @@ VIEWS: tuple[View, ...] = (
     View("cache_lens", "Cache lengths", "Lengths", "what each length of the StaticCache costs"),
     View("batches", "Batch sizes", "Batches", "what each way of serving several batch sizes costs"),
     View("compare", "Compare", "Compare", "decode modes against each other, interleaved"),
+    View("checks", "Checks", "Checks", "whether the machine is in order, one verdict a line"),
 )
 VIEW_BY_ID: dict[ViewId, View] = {view.id: view for view in VIEWS}
 
@@ -31,3 +35,20 @@ VIEW_BY_ID: dict[ViewId, View] = {view.id: view for view in VIEWS}
 def view_key(view: ViewId) -> str:
     """The key that shows a view: its place in the list, from 1."""
     return str(VIEWS.index(VIEW_BY_ID[view]) + 1)
+
+
+def opening_view(events: Iterable[Event]) -> ViewId:
+    """The view that a recording is opened in: that of its experiment, or the phases if it went on to the replay."""
+    found: set[ViewId] = set()
+    for event in events:
+        match event:
+            case PhaseEnd(phase="replay", status="done"):
+                return "phases"
+            case Check():
+                found.add("checks")  # with a comparison of its own
+            case SweepRow():
+                found.add(event.sweep)
+            case Comparison():
+                found.add("compare")
+    order: tuple[ViewId, ...] = ("checks", "batches", "cache_lens", "compare")
+    return next((view for view in order if view in found), "phases")

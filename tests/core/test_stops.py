@@ -44,7 +44,20 @@ def test_a_change_of_mode_is_a_stop_but_the_first_mode_of_replay_is_not() -> Non
         decode(4.0, "eager", 1, 20.0, 51),
         decode(5.0, "eager", 2, 20.0, 52),
         decode(6.0, "graph", 1, 100.0, 53),
-    ) == [(4, "Graph replay: done"), (6, "decoding in mode eager"), (8, "decoding in mode graph")]
+    ) == [(4, "Graph replay: done"), (7, "decoding in mode eager"), (8, "decoding in mode graph")]
+
+
+def test_a_change_of_mode_stops_once_the_mode_has_a_speed_or_something_else_happens() -> None:
+    samples = [decode(t, "eager", round(t * 10), 20.0, 51) for t in (3.1, 3.2, 3.9, 4.2, 4.3)]
+    first = decode(1.0, "graph", 1, 100.0, 40)
+    assert found(first, *samples) == [(2, "decoding in mode graph"), (6, "decoding in mode eager")]
+    shown = Demonstration(
+        t=3.25, stage="broken", fed_ids=(), expected_ids=(), replay_ids=(), captured_address=1, present_address=2
+    )
+    assert found(first, *samples[:2], shown, *samples[2:])[1:] == [
+        (4, "decoding in mode eager"),
+        (5, "the input rebound"),
+    ]
 
 
 def test_demonstrations_and_results_are_stops_and_rounds_in_between_are_not() -> None:
@@ -85,6 +98,6 @@ def test_a_stop_of_checks_tells_how_they_stand() -> None:
         Check(t=9.0, name="company", status="FAIL"),
     ]
     assert [what for _, what in found(*checks)] == [
-        "checked so far: 2 PASS (--once lists them)",
-        "checked so far: 2 PASS, 1 FAIL (--once lists them)",
+        "checked so far: 2 PASS",
+        "checked so far: 2 PASS, 1 FAIL",
     ]

@@ -17,6 +17,7 @@ from cgtop.core.commands import (
     Resume,
     RunAll,
     RunBench,
+    RunCheck,
     RunPhase,
     RunSweep,
     SetMode,
@@ -149,6 +150,7 @@ async def test_m_measures_what_its_view_shows_and_stops_it() -> None:
             ("5", RunSweep(sweep="cache_lens")),
             ("6", RunSweep(sweep="batches")),
             ("7", RunBench(modes=("eager", "graph"))),
+            ("8", RunCheck()),
         ):
             source.state, source.sent = CAPTURED, []
             app_of(pilot).tick()
@@ -176,7 +178,7 @@ async def test_the_number_keys_tab_and_a_click_choose_the_view() -> None:
         await pilot.press("tab")
         assert shown_view(pilot) == "phases"
         await pilot.press("shift+tab")
-        assert shown_view(pilot) == "compare"
+        assert shown_view(pilot) == "checks"
         await pilot.click("#tabs", offset=(14, 0))
         await pilot.pause()
         assert shown_view(pilot) == "caches"

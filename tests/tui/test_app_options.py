@@ -161,5 +161,5 @@ async def test_the_form_opens_in_any_state_of_a_live_run(state: RunState) -> Non
 async def test_a_recording_has_no_settings_to_change() -> None:
     async with running(FakeRecorded(12.0)) as pilot:
         await pilot.press("o")
-        assert "settings of a recording stay" in notice(pilot)
+        assert "its settings stay" in notice(pilot)
         assert app_of(pilot).screen is app_of(pilot).main

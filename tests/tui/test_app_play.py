@@ -3,14 +3,15 @@
 import pytest
 from textual.content import Content
 
-from cgtop.core.events import Event, Status
+from cgtop.core.events import Check, Comparison, Event, PhaseEnd, Status, SweepRow
 from cgtop.core.playback import Player
 from cgtop.core.recording import Recording
 from cgtop.core.sources import RecordedSource, Source
 from cgtop.tui.keys import PLAY_BINDINGS
+from cgtop.tui.views import ViewId
 from cgtop.tui.widgets.seek_bar import SeekView, render_seek
 from tests.sample import hello
-from tests.tui.driving import app_of, notice, running, screen_text
+from tests.tui.driving import app_of, notice, running, screen_text, shown_view
 from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, until
 
 DECODING = until("replay", decoding=True)
@@ -38,6 +39,26 @@ async def test_a_recording_is_stepped_by_phase_both_ways() -> None:
         await pilot.press("N")
         assert source.player.position == source.player.stops[1].t
         assert notice(pilot).startswith("stop 2 of ")
+
+
+@pytest.mark.parametrize(
+    ("events", "view"),
+    [
+        ([PhaseEnd(t=1.0, phase="load")], "phases"),
+        ([SweepRow(t=1.0, sweep="batches", value=1)], "batches"),
+        ([SweepRow(t=1.0, sweep="cache_lens", value=1)], "cache_lens"),
+        ([Comparison(t=1.0, arms=(), rounds=1)], "compare"),
+        ([Comparison(t=1.0, arms=(), rounds=1), Check(t=2.0, name="weights", status="PASS")], "checks"),
+        ([PhaseEnd(t=1.0, phase="replay"), Check(t=2.0, name="weights", status="PASS")], "phases"),
+    ],
+)
+async def test_a_recording_opens_in_the_view_of_what_it_measured(events: list[Event], view: ViewId) -> None:
+    source = RecordedSource(Player(Recording([hello(), *events]), playing=False))
+    async with running(source) as pilot:
+        assert shown_view(pilot) == view
+        await pilot.press("1")
+        app_of(pilot).tick()
+        assert shown_view(pilot) == "phases"
 
 
 async def test_n_pauses_at_the_end_of_the_phase_while_someone_talks() -> None:
@@ -90,7 +111,7 @@ async def test_a_recording_under_a_second_ends_with_its_dot_at_the_end() -> None
         clock.now += 5.0
         app_of(pilot).tick()
         (line,) = render_seek(bar.view, 80)
-        assert line.plain.startswith(" ⏸ 0.60 s ")
+        assert line.plain.startswith(" ‖ 0.60 s ")
         assert "─" not in line.plain
 
 

@@ -9,10 +9,11 @@ from cgtop.core.checklist import CHECK_NAMES
 from cgtop.core.commands import Quit, RunCheck
 from cgtop.core.events import Check, decode_event
 from cgtop.core.state import RunState
+from cgtop.tui.check_words import summary
 from cgtop.tui.cli import app
 from cgtop.tui.commands import gpu, options, phases
 from cgtop.tui.report import Origin, check_report
-from cgtop.tui.report.check import check_sections, summary
+from cgtop.tui.report.check import check_sections
 from cgtop.tui.tables import print_report
 from tests.tui.experiments import carried_out, checks, engine_of
 

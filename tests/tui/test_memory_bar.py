@@ -142,3 +142,11 @@ def test_on_the_cpu_no_total_is_claimed() -> None:
 def test_an_unsettled_sample_is_marked() -> None:
     sample = msgspec.structs.replace(memory(1.0, "load"), settled=False)
     assert "unsettled" in render_memory(MemoryView(memory=sample), 90, 8)[0].plain
+
+
+def test_many_that_cannot_be_known_do_not_hide_what_is() -> None:
+    unknown = ("cublas_workspace", "other_tensors", "rounding", "graph_pool", "cached", "driver")
+    sample = Memory(buckets={"weights": 5 * MIB}, reasons=dict.fromkeys(unknown, "a CPU has none"))
+    for width in (40, 120):
+        legend = "\n".join(line.plain for line in render_memory(MemoryView(sample, on_cpu=True), width, 6))
+        assert "weights 5.0" in legend and "6 others n/a" in legend and "driver n/a" not in legend

@@ -21,6 +21,7 @@ from cgtop.core.events import (
     PhaseEnd,
     PhaseId,
     Progress,
+    Status,
     Telemetry,
     Verification,
 )
@@ -415,7 +416,8 @@ def test_the_smallest_line_says_live_or_recorded_and_the_speed() -> None:
 
 def test_the_status_names_what_runs_and_what_n_does_next() -> None:
     assert status_text(until("load"), recorded=False).endswith("next: Prefill (eager, DynamicCache) (n)")
-    assert "(n)" not in status_text(until("load"), recorded=True)
+    idle = fold(until("load"), Status(state="idle"))
+    assert status_text(idle, recorded=True) == "the run was idle here"
 
 
 # ------------------------------------------------------------------------------------------------- any size

@@ -8,6 +8,7 @@ from ...core.commands import (
     Resume,
     RunAll,
     RunBench,
+    RunCheck,
     RunPhase,
     RunSweep,
     SetMode,
@@ -96,13 +97,15 @@ class RunActions(BaseApp):
             return
         if measuring(self.state):
             self.send(Cancel())
-            self.notice("stops after this row")
+            self.notice("stops after what is being measured")
             return
         match self.main.shown:
             case "cache_lens":
                 self.send(RunSweep(sweep="cache_lens"))
             case "batches":
                 self.send(RunSweep(sweep="batches"))
+            case "checks":
+                self.send(RunCheck())
             case _:
                 captured = self.state.phase("capture").status == "done"
                 self.send(RunBench(modes=("eager", "graph") if captured else ("eager",)))

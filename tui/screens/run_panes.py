@@ -1,12 +1,14 @@
 """The panes of the views that are one widget: what each is shown, and what the arrows and `enter` do in it."""
 
 from ...core.events import SweepKind
+from ..format import clean
 from ..widgets.address_view import AddressSlice, AddressView
 from ..widgets.cache_view import CacheSlice, CacheView
+from ..widgets.check_view import CheckSlice, CheckView, check_lines
 from ..widgets.compare_view import CompareSlice, CompareView
 from ..widgets.memory_map import MapSlice, MemoryMapView
 from ..widgets.sweep_view import SweepSlice, SweepView
-from .pane import WidgetPane
+from .pane import Opened, WidgetPane
 
 
 class CachesPane(WidgetPane[CacheSlice]):
@@ -89,3 +91,24 @@ class ComparePane(WidgetPane[CompareSlice]):
             CompareView(CompareSlice()),
             lambda state, around: CompareSlice.of(state, recorded=around.recorded),
         )
+
+
+class ChecksPane(WidgetPane[CheckSlice]):
+    """The checks of the machine; the arrows select one, `enter` opens it."""
+
+    def __init__(self) -> None:
+        self.checks = CheckView(CheckSlice())
+        super().__init__("checks", self.checks, lambda state, around: CheckSlice.of(state, recorded=around.recorded))
+
+    def move(self, step: int) -> None:
+        """The check some rows down."""
+        self.checks.move(step)
+
+    def opened(self) -> Opened | None:
+        """All of the selected check."""
+        check = self.checks.view.selected
+        return None if check is None else Opened(clean(check.name), check_lines(check))
+
+    def reset(self) -> None:
+        """The first check."""
+        self.checks.reset()

@@ -15,6 +15,9 @@ ZOOM_HEIGHT = 5
 """From this height on there is a second bar even where the legend loses entries by it."""
 ZOOM_WIDTH = 48
 """From this width on there is more than one bar."""
+UNKNOWN_NAMED = 3
+"""So many buckets that cannot be known are named each."""
+_UNKNOWN = "unknown"
 
 
 class MemoryView(msgspec.Struct, frozen=True):
@@ -139,6 +142,8 @@ def stacked_bar(buckets: Mapping[str, int], width: int, *, letters: bool) -> Con
 def legend_lines(memory: Memory, width: int, height: int) -> list[Content]:
     """An entry for every bucket that is not 0, then those that cannot be known, flowed into at most `height` lines.
 
+    Many that cannot be known are one entry.
+
     `outside_allocator` stands for three others, so it is no unknown beside them. Where the entries do not fit, the
     smallest are left out and counted.
     """
@@ -151,7 +156,11 @@ def legend_lines(memory: Memory, width: int, height: int) -> list[Content]:
         for name in BUCKET_ORDER
         if name in memory.reasons and name not in memory.buckets and name != "outside_allocator"
     ]
-    entries = {name: _legend_entry(name, memory.buckets.get(name)) for name in (*names, *unknown) if name != "free"}
+    entries = {name: _legend_entry(name, memory.buckets.get(name)) for name in names}
+    if len(unknown) <= UNKNOWN_NAMED:
+        entries |= {name: _legend_entry(name, None) for name in unknown}
+    else:  # as on a CPU, where they would hide what is known
+        entries[_UNKNOWN] = Content.styled(f"{len(unknown)} others {NA}", "$muted")
     left_out = 0
     while True:
         more = [Content.styled(f"+{left_out} more", "$muted")] if left_out else []

@@ -64,7 +64,10 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
         if row.progress is not None and row.progress.what:
             text += f": {clean(row.progress.what)}"
     elif status is not None:
-        text = {"idle": "waiting", "running": _work(state, recorded=recorded)}.get(status.state, status.state)
+        text = {
+            "idle": "the run was idle here" if recorded else "waiting",
+            "running": _work(state, recorded=recorded),
+        }.get(status.state, status.state)
     else:
         return "waiting for the first event" if recorded else "starting"
     upcoming = state.next_phase

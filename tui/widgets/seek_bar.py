@@ -69,7 +69,7 @@ def render_seek(view: SeekView, width: int) -> list[Content]:
 
 
 def _before(view: SeekView) -> str:
-    return f" {'▶' if view.playing else '⏸'} {place_time(view.place, view.duration)} "
+    return f" {'▶' if view.playing else '‖'} {place_time(view.place, view.duration)} "
 
 
 def _after(view: SeekView) -> str:

@@ -144,7 +144,7 @@ def render_banner(view: TitleView, width: int) -> list[Content]:
     place = Content("")
     if view.playback is not None:
         playback = view.playback
-        glyph = "▶" if playback.playing else "⏸"
+        glyph = "▶" if playback.playing else "‖"
         speed = f" ×{playback.speed:g}" if playback.speed != 1 else ""
         here, whole = (place_time(t, playback.duration) for t in (playback.position, playback.duration))
         place = Content(f"{glyph} {here}/{whole}{speed} ")
