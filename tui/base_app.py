@@ -104,7 +104,7 @@ class BaseApp(App[None]):
 
     def on_mount(self) -> None:
         """Start polling; take over the signals that end a terminal program."""
-        self._departure.install()
+        self._departure.install(needs_terminal=not self.is_headless)
         # Textual paints nothing by itself after ctrl+z and fg.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if isinstance(self.source, RecordedSource):

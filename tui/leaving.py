@@ -22,10 +22,14 @@ class Departure:
         self._leave = leave
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left = False
-        self._had_terminal = has_terminal()
+        self._needs_terminal = False
 
-    def install(self) -> None:
-        """Take over the signals, on the running loop. Does nothing outside the main thread, where Python cannot."""
+    def install(self, *, needs_terminal: bool) -> None:
+        """Take over the signals, on the running loop. Does no more outside the main thread, where Python cannot.
+
+        `needs_terminal`: whether the app is drawn on one, which may have gone while the app was starting.
+        """
+        self._needs_terminal = needs_terminal
         if threading.current_thread() is not threading.main_thread():
             return
         self._loop = asyncio.get_running_loop()
@@ -41,7 +45,7 @@ class Departure:
 
     def look_for_terminal(self) -> None:
         """Leave if the terminal is gone. Textual reads on, without end, from one that was hung up."""
-        if self._had_terminal and not has_terminal():
+        if self._needs_terminal and not has_terminal():
             self.depart(signal.SIGHUP)
 
     def depart(self, number: int) -> None:
