@@ -38,3 +38,8 @@ BUCKET_IDS: tuple[str, ...] = tuple(bucket.id for bucket in BUCKETS)
 BUCKET_BY_ID: dict[str, Bucket] = {bucket.id: bucket for bucket in BUCKETS}
 REQUESTED_BUCKETS: tuple[str, ...] = BUCKET_IDS[:6]
 """Those that count requested bytes of active blocks."""
+
+
+def size_words(size: int) -> str:
+    """Bytes in a sentence: `15.26 GiB`, `32.0 MiB`."""
+    return f"{size / GIB:.2f} GiB" if size >= GIB else f"{size / MIB:.1f} MiB"

@@ -11,7 +11,7 @@ import msgspec
 
 from ..events import ERROR_KINDS, Error, PhaseId
 from ..live import to_install
-from ..memory_map import GIB, MIB
+from ..memory_map import size_words
 from ..phases import PHASE_BY_ID
 from ..settings import RunSettings, SettingsError
 from . import cuda_errors
@@ -104,8 +104,8 @@ def _is_out_of_memory(chain: tuple[BaseException, ...], text: str) -> bool:
 
 def _out_of_memory(phase: PhaseId | None, free: int | None, needed: int | None, settings: RunSettings | None) -> Error:
     where = f" in {PHASE_BY_ID[phase].title}" if phase is not None else ""
-    figures = [f"{_size(needed)} needed"] if needed is not None else []
-    figures += [f"{_size(free)} free"] if free is not None else []
+    figures = [f"{size_words(needed)} needed"] if needed is not None else []
+    figures += [f"{size_words(free)} free"] if free is not None else []
     return Error(
         kind="out_of_memory",
         headline=f"Out of memory{where}" + (f": {', '.join(figures)}" if figures else ""),
@@ -168,10 +168,6 @@ def _capture(settings: RunSettings | None) -> Error:
             "CPU: the traceback shows where. Eager decoding still works; R starts anew."
         )
     return Error(kind="capture", headline="The decode step cannot be captured", hint=hint, recoverable=True)
-
-
-def _size(size: int) -> str:
-    return f"{size / GIB:.2f} GiB" if size >= GIB else f"{size / MIB:.1f} MiB"
 
 
 def _first_line(exception: BaseException) -> str:

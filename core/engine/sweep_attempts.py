@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import SweepKind, SweepRow
-from ..memory_map import GIB, MIB
+from ..memory_map import size_words
 from ..settings import RunSettings
 from .failures import error_from
 from .graphs import pool_name
@@ -79,14 +79,12 @@ def knob(wanted: Wanted, free: int | None, needed: int | None, settings: RunSett
 
 
 def _shortage(needed: int | None, free: int | None, reserved: int | None, pool: int) -> str:
-    figures = [f"{_size(needed)} needed"] if needed is not None else []
-    figures += [f"{_size(free)} free"] if free is not None else []
-    figures += [f"{_size(reserved)} reserved, {_size(pool)} of it in graphs' pools"] if reserved is not None else []
+    figures = [f"{size_words(needed)} needed"] if needed is not None else []
+    figures += [f"{size_words(free)} free"] if free is not None else []
+    figures += (
+        [f"{size_words(reserved)} reserved, {size_words(pool)} of it in graphs' pools"] if reserved is not None else []
+    )
     return "out of memory" + (f": {', '.join(figures)}" if figures else "")
-
-
-def _size(size: int) -> str:
-    return f"{size / GIB:.2f} GiB" if size >= GIB else f"{size / MIB:.1f} MiB"
 
 
 def _private_bytes(rig: Rig) -> int:

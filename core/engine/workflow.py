@@ -22,6 +22,7 @@ from .devices import Device, StepFunction
 from .failures import EngineError
 from .graphs import CapturedStep
 from .holdings import addresses
+from .host_memory import available_bytes, require_host_memory
 from .ledger import Ledger
 from .memory import Owner
 from .models import LoadedModel, ModelPlan, check_model_state, forward_kwargs, graph_refusal, load, prompt_ids
@@ -92,6 +93,10 @@ class Workflow:
         def progress(done: int, total: int | None, what: str) -> None:
             self._emit(Progress(phase="load", done=done, total=total, what=what))
 
+        if self.device.torch_device.type == "cpu":
+            info = self.plan.info
+            needed = info.parameter_bytes + info.static_cache_bytes
+            require_host_memory(needed, self.settings, available_bytes())
         self.loaded = load(self.plan, self.device.torch_device, progress)
         self._own("weights", "parameters", holdings.parameters)
         self._own("weights", "buffers", holdings.buffers)
