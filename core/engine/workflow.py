@@ -150,7 +150,7 @@ class Workflow:
         self.guard = AddressGuard(static.fixed)
         self._filled = True
         self._emit(addresses(self.guard))
-        return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded; they are compared from here on",))
+        return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded; every replay compares them first",))
 
     def _warmup(self) -> Outcome:
         static, guard = self._need_static(), self._need_guard()

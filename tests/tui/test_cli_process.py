@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
 from cgtop.core.events import End, decode_event
 from cgtop.core.recording import RecordingWriter
+from cgtop.tui.__main__ import main as entry_point
 from tests.sample import sample_run
 from tests.tui.fake_engine import HANGS_AFTER, SLOW_TO_CLOSE, WAITING
 
 ROOT = Path(__file__).parents[2]
-CGTOP = (sys.executable, "-m", "cgtop.tui.cli")
+CGTOP = (sys.executable, "-m", "cgtop.tui")
 FAKE = (sys.executable, "-m", "tests.tui.fake_engine")
 
 
@@ -130,6 +132,17 @@ def test_a_run_whose_output_nobody_takes_ends_by_the_second_or_third_signal() ->
         assert b"Traceback" not in process.stderr.read()
     os.close(write)
     os.close(read)
+
+
+def test_an_interrupt_while_python_still_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "cgtop.tui.cli", Interrupted("cgtop.tui.cli"))
+    with pytest.raises(SystemExit) as left:
+        entry_point()
+    assert left.value.code == 130
 
 
 def test_an_interrupted_run_prints_its_report() -> None:

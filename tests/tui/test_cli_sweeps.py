@@ -300,3 +300,11 @@ def test_settings_reach_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "start_engine", start)
     cgtop("scaling", "--device", "cuda", "--model", "qwen3-0.6b", "--batch-size", "2")
     assert asked == [RunSettings(device="cuda", model="qwen3-0.6b", batch_size=2)]
+
+
+@pytest.mark.parametrize(("command", "experiment"), [("batches", "-batches"), ("bench", "-bench"), ("check", "-check")])
+def test_without_a_gpu_the_recording_that_answers_the_same_question_is_named(command: str, experiment: str) -> None:
+    result = cgtop(command)
+    assert result.exit_code == 3
+    assert "doctor says what is missing" in result.stderr
+    assert f"{experiment}.jsonl.gz plays a recorded one" in result.stderr

@@ -254,3 +254,12 @@ def test_addresses_that_nothing_compared_are_not_said_to_have_stayed() -> None:
         told = msgspec.structs.replace(run, addresses=msgspec.structs.replace(run.addresses, checked=checked))
         lines = section(report(told, Origin(recorded=False)), "Graph").lines
         assert [line.partition(", ")[2] for line in lines if line.startswith("fixed addresses")] == [said]
+
+
+def test_what_was_not_verified_says_why_that_matters_or_that_there_is_nothing_to_verify() -> None:
+    unverified = state_of([event for event in sample_run() if not isinstance(event, Verification)])
+    assert section(report(unverified), "Verification").lines == (
+        "not done in this run: nothing proves the replayed tokens",
+    )
+    before_capture = state_of([hello(), PhaseEnd(phase="load")])
+    assert section(report(before_capture), "Verification").lines == ("not done in this run: no graph was captured",)

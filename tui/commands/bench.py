@@ -6,6 +6,7 @@ from ...core.commands import RunBench
 from ...core.settings import Mode, RunSettings
 from ..report import Origin, bench_report
 from .failures import CommandError, Exit
+from .gpu import instead_of_a_gpu
 from .options import BenchMode, RunOptions
 from .output import Format, write_report
 from .phases import measure, require_device, tell_trouble
@@ -22,7 +23,7 @@ MODES: dict[BenchMode, tuple[Mode, ...]] = {
 def bench(run: RunOptions, form: Format, *, mode: BenchMode | None, tokens: int, rounds: int | None) -> None:
     """Compare modes live and write what came of it. Raises `typer.Exit` with the exit code."""
     settings = run.settings.validated()
-    require_device(settings, f"{on_a_cpu(mode)}; cgtop without a command plays a recorded GPU run")
+    require_device(settings, instead_of_a_gpu("bench", first=on_a_cpu(mode)))
     modes = chosen_modes(settings, mode)
     outcome = measure(settings, run.record, form, RunBench(modes=modes, tokens=tokens, rounds=rounds))
     found = outcome.state.comparison

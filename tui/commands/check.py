@@ -6,6 +6,7 @@ from ...core.checklist import passed
 from ...core.commands import RunCheck
 from ..report import Origin, check_report
 from .failures import Exit, tell
+from .gpu import instead_of_a_gpu
 from .options import RunOptions
 from .output import Format, write_report
 from .phases import measure, require_device, tell_trouble
@@ -14,7 +15,7 @@ from .phases import measure, require_device, tell_trouble
 def check(run: RunOptions, form: Format, *, strict: bool) -> None:
     """Make the checks live and write them. Raises `typer.Exit`: 0 passed, 1 not, 3 where there is no GPU to check."""
     settings = run.settings.validated()
-    require_device(settings, "cgtop doctor says what is missing; cgtop without a command plays a recorded GPU run")
+    require_device(settings, instead_of_a_gpu("check"))
     outcome = measure(settings, run.record, form, RunCheck(strict=strict))
     checks = outcome.state.checks
     if checks:

@@ -4,9 +4,10 @@ import importlib.util
 
 import msgspec
 
+from ...core.bundled import play_command
 from ...core.engine.nvml import shared_nvml
 from ...core.events import DeviceInfo
-from ...core.live import cpu_name
+from ...core.live import command, cpu_name
 from ...core.settings import RunSettings
 
 
@@ -26,6 +27,18 @@ def nvidia_gpu() -> Presence:
         return Presence(False, "the NVIDIA driver lists no GPU")
     match = nvml.match(0)
     return Presence(False, match.reason) if match.visible is False else Presence(True)
+
+
+def instead_of_a_gpu(*experiments: str, first: str = "") -> str:
+    """What to do where none is found: `first` if there is such a thing, what is missing, and what was recorded.
+
+    `experiments`: those whose bundled recording answers the same question, the best first.
+    """
+    recorded = play_command(*experiments)
+    plays = (
+        f"{recorded} plays a recorded one" if recorded else f"{command()} without a command plays a recorded GPU run"
+    )
+    return "; ".join(text for text in (first, f"{command()} doctor says what is missing", plays) if text)
 
 
 def expected_device(settings: RunSettings) -> DeviceInfo | None:

@@ -14,7 +14,7 @@ from ...core.recorder import RecordingError, RecordingWriter
 from ...core.settings import RunSettings
 from ..report import Origin
 from .failures import CommandError, Exit, tell
-from .gpu import nvidia_gpu
+from .gpu import instead_of_a_gpu, nvidia_gpu
 from .headless import Engine, Outcome, Sink, run_command
 from .options import RunOptions
 from .output import Format, write_line, write_report
@@ -26,9 +26,7 @@ LOG_LINES_TOLD = 10
 def phases(run: RunOptions, form: Format) -> None:
     """Run all phases live and write what came of them. Raises `typer.Exit` with the run's exit code."""
     settings = run.settings.validated()
-    require_device(
-        settings, "--device cpu runs the phases that a CPU has; cgtop without a command plays a recorded GPU run"
-    )
+    require_device(settings, instead_of_a_gpu(first="--device cpu runs the phases that a CPU has"))
     outcome = measure(settings, run.record, form)
     if any(phase.status != "pending" for phase in outcome.state.phases):
         write_report(outcome.state, Origin(), form)

@@ -6,6 +6,7 @@ from ...core.commands import RunSweep
 from ..report import Origin, sweep_report
 from ..report.sweeps import is_sound
 from .failures import CommandError, Exit, tell
+from .gpu import instead_of_a_gpu
 from .options import RunOptions
 from .output import Format, write_report
 from .phases import measure, require_device, tell_trouble
@@ -17,11 +18,12 @@ def sweep(run: RunOptions, form: Format, command: RunSweep) -> None:
     Raises `typer.Exit`: 0 every row measured and right, 1 not, 3 where there is no GPU to measure on.
     """
     settings = run.settings.validated()
-    require_device(settings, "cgtop without a command plays a recorded GPU run")
+    instead = instead_of_a_gpu("scaling" if command.sweep == "cache_lens" else "batches")
+    require_device(settings, instead)
     if settings.device == "cpu":
         raise CommandError(
             "CUDA graphs need CUDA, and --device is cpu",
-            "name a GPU with --device cuda; cgtop without a command plays a recorded GPU run",
+            f"name a GPU with --device cuda; {instead}",
             Exit.NO_DEVICE,
         )
     outcome = measure(settings, run.record, form, command)

@@ -70,14 +70,15 @@ def _ratio_lines(found: Comparison) -> tuple[str, ...]:
     if found.ratio is None:
         return ()
     if found.ratio_low is None or found.ratio_high is None:
-        return (f"graph over eager: {ratio(found.ratio)}, no interval: {found.rounds} rounds are too few for one",)
+        return (f"graph over eager: {ratio(found.ratio)}, no interval: too few rounds ({found.rounds})",)
     return (f"graph over eager: {ratio(found.ratio)} (95 % {ratio(found.ratio_low)} to {ratio(found.ratio_high)})",)
 
 
 def _notes(found: Comparison, *, on_gpu: bool) -> tuple[str, ...]:
+    rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
     interval = "their 95 % interval" if found.rounds >= LEAST_FOR_95 else "their whole range: too few for an interval"
     notes = [
-        f"tok/s: median of {found.rounds} rounds in ABBA order, with {interval}; the ratio is taken round by round",
+        f"tok/s: median of {rounds} in ABBA order, with {interval}; the ratio is taken round by round",
         "launches/token: a replay is one; eager: kernel nodes of the graph that was captured of that same step",
         "GB/s: bytes that a step must read (weights once, the whole StaticCache or the DynamicCache's tokens) over "
         "its time",

@@ -46,7 +46,10 @@ def verification_section(state: RunState) -> Section:
     check = state.verification
     title = "Verification: replay against eager steps on the same StaticCache"
     if check is None:
-        return Section(title=title, lines=("not done in this run: nothing proves the replayed tokens",), tone="quiet")
+        line = "not done in this run: nothing proves the replayed tokens"
+        if state.graph is None and state.phase("capture").status != "done":
+            line = "not done in this run: no graph was captured"
+        return Section(title=title, lines=(line,), tone="quiet")
     tone: Tone = "bad" if check.verdict == "mismatch" else "good"
     return Section(title=title, lines=_verdict_lines(check), tone=tone, notes=_verdict_notes(check))
 
