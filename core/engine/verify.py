@@ -13,6 +13,9 @@ from typing import NamedTuple
 import torch
 
 from ..events import Verdict, Verification
+from ..memory_map import size_words
+from .failures import EngineError
+from .host_memory import available_bytes
 from .steps import StaticDecode
 
 EAGER_RUNS_MAX = 8
@@ -38,6 +41,11 @@ class Run(NamedTuple):
 
     logits: list[torch.Tensor]
     fed: list[torch.Tensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the host's memory that its logits take."""
+        return sum(step.nbytes for step in self.logits)
 
 
 def verify_replay(
@@ -76,6 +84,7 @@ def _verified(
     begun: float,
 ) -> Verification:
     first = run_steps(decode, decode.step, start, ids, steps, None)
+    require_room(first, 2)
     eager = [first, run_steps(decode, decode.step, start, ids, steps, first.fed)]
     if corrupt:
         with _spoiled(decode):
@@ -84,7 +93,7 @@ def _verified(
         replayed = run_steps(decode, replay, start, ids, steps, first.fed)
     finite = is_finite(*eager, replayed)
     verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
-    while verdict == "mismatch" and finite and len(eager) < EAGER_RUNS_MAX:
+    while verdict == "mismatch" and finite and len(eager) < EAGER_RUNS_MAX and has_room(first):
         eager.append(run_steps(decode, decode.step, start, ids, steps, first.fed))
         finite = is_finite(eager[-1])
         verdict, nearest, noise = judge([run.logits for run in eager], replayed.logits, finite=finite)
@@ -157,6 +166,24 @@ def compare(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> Comp
     )
     first = same.index(False) if False in same else None
     return Comparison(sum(same), first, math.inf if math.isnan(largest) else largest)
+
+
+def has_room(run: Run, more: int = 1) -> bool:
+    """Whether the host has memory for so many more runs like this one."""
+    available = available_bytes()
+    return available is None or more * run.nbytes <= available
+
+
+def require_room(run: Run, more: int) -> None:
+    """Raise `EngineError` (kind "settings") where it has not: Linux would end the worker for it."""
+    if not has_room(run, more):
+        raise EngineError(
+            "settings",
+            f"the host has no memory left to compare logits: {size_words(run.nbytes)} for each run of "
+            f"{len(run.logits)} steps",
+            "choose a smaller --batch-size, or --verify-steps 0 for no verification",
+            recoverable=True,
+        )
 
 
 def is_finite(*runs: Run) -> bool:

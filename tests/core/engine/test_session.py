@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cgtop.core.commands import Pause, Resume, RunAll, RunPhase, SetMode, Verify
+from cgtop.core.engine import verify
 from cgtop.core.engine.devices import AllocatorCounters
 from cgtop.core.events import (
     Addresses,
@@ -89,6 +90,28 @@ def test_a_corrupted_replay_is_a_mismatch_fails_the_run_and_has_no_valid_speed()
     graphs = [decode for decode in driven.of(Decode) if decode.mode == "graph"]
     assert graphs and not any(decode.valid for decode in graphs)
     assert all(decode.valid for decode in driven.of(Decode) if decode.mode == "eager")
+
+
+def test_a_host_without_room_for_the_logits_refuses_to_verify_and_the_graph_is_not_called_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verify, "available_bytes", lambda: 1)
+    driven = Driven(pretend=True)
+    assert driven.run(*[RunPhase() for _ in range(8)], SetMode(mode="eager"), SetMode(mode="graph")) == 0
+    error = last(driven.of(Error))
+    assert (error.kind, error.recoverable) == ("settings", True)
+    assert "no memory left to compare logits" in error.headline and "--verify-steps 0" in error.hint
+    assert not driven.of(Verification)
+    assert not any(decode.valid for decode in driven.of(Decode) if decode.mode == "graph")
+
+
+def test_a_mismatch_takes_as_many_eager_runs_as_the_host_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = [1 << 60, 1 << 60, 1]
+    monkeypatch.setattr(verify, "available_bytes", lambda: room.pop(0))
+    driven = Driven(with_(inject_fault="corrupt_replay"), pretend=True)
+    driven.run(*[RunPhase() for _ in range(7)])
+    found = last(driven.of(Verification))
+    assert (found.verdict, found.eager_runs) == ("mismatch", 3)
 
 
 def test_phases_start_one_by_one_and_only_in_order() -> None:
