@@ -45,27 +45,18 @@ class Outcome(NamedTuple):
     """The phase does nothing else that the driver could grow by."""
 
 
-class Workflow:
+class Workflow(holdings.Holdings):
     """What one run holds on the device, built up phase by phase. For the GPU thread."""
 
     def __init__(self, settings: RunSettings, plan: ModelPlan, device: Device, ledger: Ledger, emit: Emit) -> None:
+        super().__init__()
         self.settings = settings
         self.plan = plan
         self.device = device
         self.ledger = ledger
         self._emit = emit
         self.stream: torch.cuda.Stream | None = None
-        self.loaded: LoadedModel | None = None
-        self.kv: StaticKV | None = None
-        self.static: StaticDecode | None = None
-        self.dynamic: DynamicDecode | None = None
-        self.captured: CapturedStep | None = None
-        self.guard: AddressGuard | None = None
         self._filled = False
-        self.kept: list[CapturedStep] = []
-        """Graphs of demonstrations: dropped with the run's own, since graphs of one stream share its workspace."""
-        self.rebound: torch.Tensor | None = None
-        """The captured input, while a demonstration has bound the step to another one."""
         self.tainted_bytes: int | None = None
         """What a failed capture has leaked; only a new process gives it back."""
 
