@@ -95,7 +95,8 @@ def render_checks(view: CheckSlice, width: int, height: int) -> list[Content]:
     head = _headline(view)
     if not view.checks:
         return [head, *wrapped(_before(view), width, height - 1)]
-    lines = [_line(check, width, selected=check is view.selected) for check in view.checks]
+    told = bool(nothing_checked(view.checks))  # one reason for all of them, in the headline
+    lines = [_line(check, width, selected=check is view.selected, reason=not told) for check in view.checks]
     if view.running:
         lines += [Content.styled(f"{'waiting'.rjust(MARK_WIDTH)}{' ' * GAP}{name}", "$muted") for name in view.waiting]
     why = [
@@ -160,14 +161,15 @@ def _before(view: CheckSlice) -> list[Content]:
     return [Content(how), *where, Content(what)]
 
 
-def _line(check: Check, width: int, *, selected: bool) -> Content:
+def _line(check: Check, width: int, *, selected: bool, reason: bool) -> Content:
     """`✓ PASS  weights   8,044,936,704 B   8,044,936,704 B, by the closed form`; what has no room is in `enter`."""
     mark, style = MARKS[check.status]
     name_width = max(len(name) for name in CHECK_NAMES)
     name = clean(check.name).ljust(name_width)
     cells = [Content.styled(mark.ljust(MARK_WIDTH), style), Content.styled(name, "bold reverse" if selected else "")]
     room = width - MARK_WIDTH - name_width - 2 * GAP
-    measured, expected = Content(clean(check.measured or check.why)), Content(clean(check.expected))
+    measured = Content(clean(check.measured or (check.why if reason else "")))
+    expected = Content(clean(check.expected))
     if width >= EXPECTED_FROM:
         half = (room - GAP) * 11 // 20
         cells += [_fitted(measured, half), _fitted(Content.styled(expected.plain, "$muted"), room - GAP - half)]
