@@ -61,6 +61,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNOWNED = Owner("other_tensors", "unexplained", "")
+ALLOCATORS_ONLY = ("cublas_workspace", "other_tensors")
+"""Requested buckets that take an allocator's map to be known; without one they hold only what is registered, if any."""
 """An active block that nothing registered and no live tensor explains."""
 
 
@@ -158,7 +160,11 @@ def registered_only(owned: Iterable[tuple[Owner, int]], why: str) -> Sample:
         buckets[owner.bucket] = buckets.get(owner.bucket, 0) + size
         key = (owner.bucket, owner.item)
         items[key] = items.get(key, 0) + size
-    ordered = {bucket: buckets.get(bucket, 0) for bucket in ("weights", "kv_static", "kv_dynamic", "graph_io")}
+    ordered = {
+        bucket: buckets.get(bucket, 0)
+        for bucket in REQUESTED_BUCKETS
+        if bucket in buckets or bucket not in ALLOCATORS_ONLY
+    }
     return Sample(
         counters=Counters(requested=sum(buckets.values())),
         buckets=ordered,

@@ -68,6 +68,18 @@ def test_what_is_owned_right_after_a_phase_explains_that_phase(path: Path) -> No
     assert boundary["static_cache"].buckets == {"weights": 256, "kv_static": 256, "kv_dynamic": 0, "graph_io": 0}
 
 
+def test_other_tensors_that_are_owned_on_a_cpu_are_in_their_bucket(path: Path) -> None:
+    with Recorder(path, device="cpu") as r:
+        with r.phase("load"):
+            table, kept = torch.zeros(8), torch.zeros(16)
+        r.own("weights", table)
+        r.own("other_tensors", kept, "a table of mine")
+    memory = state_of(open_recording(path)).boundary_memory["load"]
+    assert (memory.buckets["weights"], memory.buckets["other_tensors"]) == (32, 64)
+    assert sum(memory.buckets.values()) == end_of(open_recording(path), "load").after.requested
+    assert "other_tensors" not in memory.reasons and "cublas_workspace" in memory.reasons
+
+
 def test_a_shared_storage_counts_once_and_counters_that_a_cpu_lacks_stay_unknown(path: Path) -> None:
     with Recorder(path, device="cpu") as r, r.phase("static_cache"):
         keys, values = torch.zeros(2, 16)
