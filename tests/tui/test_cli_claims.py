@@ -124,6 +124,13 @@ def test_without_a_gpu_the_bundled_runs_are_judged_and_said_to_be_recorded() -> 
     assert "holds" in result.stdout and "The workflow" in result.stdout
 
 
+def test_what_the_bundled_runs_cannot_follow_is_named(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    told = run("--model", "tiny", "--record", str(kept)).stderr
+    assert "of live runs only, so not used: --model" in told and "nothing is recorded" in told
+    assert not kept.exists() and "not used" not in run().stderr
+
+
 def test_markdown_has_a_table_for_each_part(recording: Path) -> None:
     shown = run(str(recording), "--markdown").stdout
     assert shown.startswith("# cgtop claims") and shown.count("| the guide says |") == 9

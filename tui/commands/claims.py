@@ -25,7 +25,7 @@ from .phases import Recording, start_engine, tell_trouble
 from .play import opened
 from .progress import ProgressLines
 from .script import Scripted
-from .top import why_recorded
+from .top import not_used, why_recorded
 
 QUICK: tuple[Command, ...] = (RunAll(), TryDynamicCapture(), BreakInput(), MendInput(), RunAll(release=True))
 SWEEPS: tuple[Command, ...] = (RunSweep(sweep="cache_lens"), RunSweep(sweep="batches"))
@@ -47,10 +47,10 @@ def claims(files: Sequence[Path], run: RunOptions, form: Format, *, quick: bool)
     if why is None:
         _live(settings, run.record, form, quick=quick)
         return
-    bundled = [run for recorded in bundled_runs() for run in named_runs(recorded.states, recorded.name)]
+    bundled = [named for recorded in bundled_runs() for named in named_runs(recorded.states, recorded.name)]
     if not bundled:
         raise CommandError(f"{why}; and no recorded run comes with this installation", code=Exit.NO_DEVICE)
-    tell("judged by the recorded runs that come with cgtop", why)
+    tell("judged by the recorded runs that come with cgtop", "\n".join([why, *not_used(run)]))
     _write(bundled, Origin(recorded=True), form)
 
 
@@ -100,8 +100,7 @@ def _live(settings: RunSettings, record: Path | None, form: Format, *, quick: bo
 
 def _measure(settings: RunSettings, sinks: Sequence[Sink], *, quick: bool) -> list[Outcome]:
     """The run itself; unless `quick`, runs with fewer warmups and one with the guide's streams. A failure ends it."""
-    steps = QUICK if quick else (*QUICK[:-1], *SWEEPS, QUICK[-1])
-    plans = [(settings, steps)]
+    plans = [(settings, QUICK if quick else (*QUICK[:-1], *SWEEPS, QUICK[-1]))]
     if not quick:
         short = msgspec.structs.replace(settings, verify_steps=0, tokens=SHORT_TOKENS)
         plans += [(msgspec.structs.replace(short, warmup=steps), UP_TO_REPLAY) for steps in FEWER_WARMUPS]

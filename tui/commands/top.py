@@ -55,16 +55,21 @@ def chosen_settings(settings: RunSettings) -> list[str]:
     ]
 
 
+def not_used(run: RunOptions) -> list[str]:
+    """What was asked for that recorded runs cannot follow, a line each."""
+    told = []
+    if ignored := chosen_settings(run.settings):
+        told.append(f"of live runs only, so not used: {', '.join(ignored)}")
+    if run.record is not None:
+        told.append("--record keeps live runs only: nothing is recorded")
+    return told
+
+
 def _recorded(run: RunOptions, form: Format, why: str, *, headless: bool, refresh_hz: float) -> None:
     path, live = bundled_recording(), f"Live on this machine's CPU: {on_the_cpu()}"
     if path is None:
         raise CommandError(f"{why}; and no recorded run comes with this installation", live, Exit.NO_DEVICE)
-    hints = [why, live]
-    if ignored := chosen_settings(run.settings):
-        hints.append(f"of live runs only, so not used: {', '.join(ignored)}")
-    if run.record is not None:
-        hints.append("--record keeps live runs only: nothing is recorded")
-    tell("this is a recorded run of another machine's GPU", "\n".join(hints))
+    tell("this is a recorded run of another machine's GPU", "\n".join([why, live, *not_used(run)]))
     if headless:
         print_recording(path, form)
     else:
