@@ -1,7 +1,8 @@
 """The phase catalogue: the guide's workflow, each phase one step on the screen.
 
-`what` is written for a student and `figure` names what to look at. Guide values are of its RTX 3090 with Qwen3-4B in
-bf16 and a cache of 1024; its only counter was `torch.cuda.memory_allocated()`, printed in MiB and called MB.
+`what` and `why` are written for a student, and `look` names the figure to look at. Guide values are of its RTX 3090
+with Qwen3-4B in bf16 and a cache of 1024; its only counter was `torch.cuda.memory_allocated()`, printed in MiB and
+called MB.
 """
 
 import msgspec
@@ -117,7 +118,8 @@ PHASES: tuple[Phase, ...] = (
         title="Release",
         short="release",
         what="Graph, caches and model are dropped, and the allocator's free segments go back to the driver.",
-        why="It shows what really comes back. Context, modules and cuBLAS workspaces stay until the process ends.",
+        why="It shows what really comes back: context and modules stay until the process ends, cuBLAS workspaces until "
+        "they are cleared.",
         look="What is left when no tensor of the run exists any more.",
     ),
 )

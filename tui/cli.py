@@ -246,7 +246,7 @@ def claims(
         typer.Argument(metavar="[FILE]…", help="Recordings that complete each other.", exists=True, dir_okay=False),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out the sweeps and the runs with fewer warmups.")
+        bool, typer.Option("--quick", help="One run only: no sweeps, no fewer warmups, not the guide's streams.")
     ] = False,
     json: Json = False,
     markdown: Markdown = False,

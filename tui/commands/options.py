@@ -40,8 +40,9 @@ HELP: dict[str, tuple[str, str | None]] = {
 """Setting -> (help, metavar)."""
 HIDDEN = ("inject_fault",)
 BenchMode = Literal["eager", "dynamic", "graph", "both", "all"]
-StrategyChoice = Literal["own", "shared-pool", "shared-pool-ascending", "shared-cache", "paged", "all"]
 """What `cgtop bench` compares; "both" is eager and graph."""
+StrategyChoice = Literal["own", "shared-pool", "shared-pool-ascending", "shared-cache", "paged", "all"]
+"""How `cgtop batches` serves them."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
