@@ -97,7 +97,7 @@ def test_a_lazy_layer_is_refused_before_capture(filled: Filled) -> None:
 def test_a_new_cache_is_allocated_at_once_on_every_layer() -> None:
     kv = static_kv(tiny())
     kv.require_initialized()
-    assert all(tensor.shape[2] == CAPACITY for tensor in kv.keys_and_values())
+    assert {tensor.shape[2] for tensor in kv.keys_and_values()} == {CAPACITY}
 
 
 def test_the_end_of_the_cache_is_bounded_on_the_host() -> None:

@@ -75,8 +75,8 @@ def test_the_addresses_that_its_replays_compared_are_told_at_the_end(driven: Dri
 
 def test_what_the_platform_does_not_count_is_unknown_and_not_zero(driven: Driven) -> None:
     found = compare(lab_of(driven), Plan(BOTH, tokens=2, rounds=1, warm_s=0.1), None)
-    assert all(arm.allocations_per_token is None for arm in found.arms)
-    assert all(arm.share_of_copy is None and arm.share_of_datasheet is None for arm in found.arms)
+    assert {arm.allocations_per_token for arm in found.arms} == {None}
+    assert {(arm.share_of_copy, arm.share_of_datasheet) for arm in found.arms} == {(None, None)}
     assert (found.copy_bytes_s, found.sm_mhz, found.power_w) == (None, None, None)
     assert (found.throttled, found.steady, found.verdict) == (None, None, None)
     cpu = CpuDevice()
