@@ -5,7 +5,6 @@ All results are exact integers of the bytes that tensors ask for ("requested"); 
 
 import os
 import re
-from typing import Literal
 
 import msgspec
 
@@ -13,7 +12,6 @@ from .memory_map import GIB, MIB
 from .presets import PRESETS, Qwen3Shape
 from .settings import SettingsError
 
-DtypeName = Literal["bfloat16", "float16", "float32"]
 DTYPE_BYTES: dict[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
 COUNTER_BYTES = 8
 """A StaticCache layer's `cumulative_length`: one int64."""

@@ -140,14 +140,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return next((row for row in self.phases if row.status in ("pending", "failed")), None)
 
     @property
-    def shown_phase(self) -> PhaseState | None:
-        """The phase to explain: the running one, else the last that ended, else the first."""
-        if self.running_phase is not None:
-            return self.running_phase
-        ended = [row for row in self.phases if row.status != "pending"]
-        return ended[-1] if ended else self.phases[0]
-
-    @property
     def allocations_per_eager_token(self) -> float | None:
         """Measured over the last stretch of eager decoding, or null."""
         eager = self.decode_by_mode.get("eager")

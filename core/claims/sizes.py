@@ -13,8 +13,6 @@ from .statement import Statement
 LINEAR = 0.999
 """Share of the variance that a straight line must explain."""
 PER_1000_LOW, PER_1000_HIGH = 145, 160
-SHARED = ("shared-cache", "paged")
-"""Strategies that do without a cache for each batch size."""
 
 
 def _length(tokens: int, seen: Evidence) -> Finding:

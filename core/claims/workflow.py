@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from ..events import PhaseId
 from . import caches, phases, sizes, speed
 from .cases import ANYWHERE, GUIDES_CASE
 from .evidence import Evidence, Finding, counted, judged, mib, not_measured, part
@@ -107,14 +106,6 @@ def _summary_capture(seen: Evidence) -> Finding:
     return judged(near, f"Allocated grows by {mib(grown)}; {mib(pool)} are held in a pool{also}: {mib(cost)} in all.")
 
 
-PHASE_OF_STEP: dict[str, PhaseId] = {
-    "workflow.prefill": "prefill",
-    "workflow.create": "static_cache",
-    "workflow.copy": "copy_kv",
-    "workflow.warmup": "warmup",
-    "workflow.capture": "capture",
-    "workflow.decode": "replay",
-}
 STATEMENTS = (
     Statement("workflow.prefill", "1. Prefill eagerly with a DynamicCache.", _prefill, ANYWHERE),
     Statement("workflow.create", "2. Create a StaticCache of max_cache_len.", _create, ANYWHERE),

@@ -1,6 +1,6 @@
 """Puts a model's tensors somewhere else one by one, so that no second copy of the whole is ever alive."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -27,12 +27,6 @@ class Reporter:
         if step > self._reported:
             self._reported = step
             self._progress(min(self._done, self._total), self._total, self._what)
-
-
-def own_tensors(model: nn.Module) -> Iterator[torch.Tensor]:
-    """The model's parameters and buffers, a shared one once."""
-    yield from model.parameters()
-    yield from model.buffers()
 
 
 def parameter_bytes(model: nn.Module) -> int:

@@ -40,16 +40,15 @@ from .graph_facts import describe_graph
 from .graphs import no_garbage_collection
 from .late_ledger import LateLedger
 from .measured import Meter, Span
-from .memory import Owner, Sample
+from .memory import Sample
 from .opening import Opening, open_run
 from .owned import Owned, holdings
 from .stretch import POLICY, Stretch
 from .telemetry import telemetry_loop
-from .workflow import Outcome
+from .workflow import CAPTURE_STATE, Outcome
 
 BUCKETS = tuple(bucket for bucket in REQUESTED_BUCKETS if bucket != "cublas_workspace")
 LIVE_MEMORY_S = 0.5
-CAPTURE_STATE = Owner("graph_io", "torch's random generator: seed and offset for graphs", "torch's generator state")
 
 
 class _Held(typing.NamedTuple):
