@@ -182,7 +182,7 @@ class FixedSource(Protocol):
 
 
 class AddressGuard:
-    """Remembers where the fixed tensors were at capture and compares before every replay."""
+    """Remembers where the fixed tensors were when it was made, and compares when asked: before each replayed token."""
 
     def __init__(self, source: FixedSource) -> None:
         self._source = source

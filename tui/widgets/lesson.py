@@ -157,7 +157,7 @@ def _warmup(facts: ExplanationView) -> str:
         return ""
     ran = f"{settings.warmup} eager decode steps ran on the capture stream"
     why = (
-        "Libraries allocate and load kernels at first use, which a capture does not allow. "
+        "Libraries allocate and load kernels at first use: in a capture that may fail or stay in the graph's pool. "
         "The length was set back in place."
     )
     if allocated is None:

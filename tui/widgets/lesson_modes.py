@@ -20,7 +20,8 @@ def mode_lesson(facts: ExplanationView, decode: Decode) -> str:
         case "dynamic":
             return (
                 f"{_figures(decode)}Each token makes the cache one longer: the keys and values of every layer are "
-                "allocated anew and copied. They grow and move, so no graph can replay on them. " + _launches(facts)
+                "allocated anew and copied. They grow and move, and a graph would go on with the old ones. "
+                + _launches(facts)
             ).rstrip()
         case "graph":
             return _replays(decode) + (
