@@ -72,4 +72,5 @@ class EventQueue:
         if self._logs_left_out:
             text = f"{self._logs_left_out} log lines came faster than they could be shown and were left out"
             self._events.append(Log(t=t, source="client", text=text))
+            self._logs += 1
             self._logs_left_out = 0

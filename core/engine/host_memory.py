@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from .. import sizing
+from ..events import ModelInfo
 from ..memory_map import size_words
+from ..presets import PRESETS
 from ..settings import RunSettings
 from .failures import EngineError
-from .knobs import oom_hint
+from .knobs import oom_hint, smaller_presets
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
@@ -20,17 +23,33 @@ def available_bytes(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | Non
     return min(found, default=None)
 
 
-def require_host_memory(needed: int, settings: RunSettings, available: int | None) -> None:
-    """Raise `EngineError` (kind "out_of_memory", phase load) where the host has less than `needed` bytes."""
+def require_host_memory(info: ModelInfo, settings: RunSettings, available: int | None) -> None:
+    """Raise `EngineError` (kind "out_of_memory") where the host has less than weights and StaticCache need."""
+    needed = info.parameter_bytes + info.static_cache_bytes
     if available is None or needed <= available:
         return
     raise EngineError(
         "out_of_memory",
         f"Not enough memory for this model: {size_words(needed)} needed by weights and StaticCache, "
         f"{size_words(available)} available on this machine",
-        oom_hint("load", available, needed, settings),
+        _hint(info, settings, available, needed),
         recoverable=True,
     )
+
+
+def _hint(info: ModelInfo, settings: RunSettings, available: int, needed: int) -> str:
+    """The largest smaller preset that fits with the same cache; where none does, a smaller cache."""
+    for name in smaller_presets(info.name):
+        shape = PRESETS[name]
+        cache = sizing.static_cache_bytes(
+            sizing.kv_shape(shape),
+            batch_size=settings.batch_size,
+            max_cache_len=settings.max_cache_len,
+            dtype=info.dtype,
+        )
+        if sizing.parameter_bytes(shape, info.dtype) + cache <= available:
+            return f"Try --model {name} (now {info.name})."
+    return oom_hint("static_cache", available, needed, settings)
 
 
 def _meminfo(path: Path) -> int | None:

@@ -39,6 +39,11 @@ def oom_hint(phase: PhaseId | None, free: int | None, needed: int | None, settin
     return _smaller_model(settings)
 
 
+def smaller_presets(model: str) -> tuple[str, ...]:
+    """Presets smaller than this one, the largest first; all of them where it is none."""
+    return _BY_SIZE[_BY_SIZE.index(model) + 1 :] if model in _BY_SIZE else _BY_SIZE
+
+
 def _parts(free: int | None, needed: int | None) -> int:
     """A power of two, 2 or more: into how many parts `needed` goes before one of them fits."""
     parts = 2
@@ -52,7 +57,7 @@ def _smaller_model(settings: RunSettings) -> str:
         if settings.model is not None and settings.dtype == "float32":
             return "Try --dtype bfloat16, which halves the weights."
         return "Try a smaller model, such as --model qwen3-0.6b."
-    rest = _BY_SIZE[_BY_SIZE.index(settings.model) + 1 :]
+    rest = smaller_presets(settings.model)
     if not rest:
         return "End other processes on the device: there is no smaller preset."
     return f"Try --model {rest[0]} (now {settings.model})."

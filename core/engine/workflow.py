@@ -85,9 +85,7 @@ class Workflow(holdings.Holdings):
             self._emit(Progress(phase="load", done=done, total=total, what=what))
 
         if self.device.torch_device.type == "cpu":
-            info = self.plan.info
-            needed = info.parameter_bytes + info.static_cache_bytes
-            require_host_memory(needed, self.settings, available_bytes())
+            require_host_memory(self.plan.info, self.settings, available_bytes())
         self.loaded = load(self.plan, self.device.torch_device, progress)
         self._own("weights", "parameters", holdings.parameters)
         self._own("weights", "buffers", holdings.buffers)
@@ -141,7 +139,7 @@ class Workflow(holdings.Holdings):
         self.guard = AddressGuard(static.fixed)
         self._filled = True
         self._emit(addresses(self.guard))
-        return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded; every replay compares them first",))
+        return Outcome(notes=(f"{len(self.guard.addresses())} addresses recorded, to be compared with",))
 
     def _warmup(self) -> Outcome:
         static, guard = self._need_static(), self._need_guard()

@@ -187,6 +187,13 @@ def test_more_than_a_pipe_holds_is_taken_in_while_the_worker_holds_its_gil() -> 
     assert isinstance(events[-1], End)
 
 
+def test_one_flood_of_log_lines_leaves_the_bound_of_the_next_as_it_was() -> None:
+    queue = EventQueue()
+    for _ in range(3):
+        queue.put(*(Log(source="stdout", text=str(index)) for index in range(LOGS_PENDING_MAX + 9)))
+        assert len(logs(queue.drain(), "stdout")) == LOGS_PENDING_MAX
+
+
 def test_log_lines_nobody_takes_stay_bounded_while_other_events_are_kept() -> None:
     queue = EventQueue()
     for index in range(LOGS_PENDING_MAX + 1000):

@@ -68,6 +68,12 @@ def test_while_it_runs_what_is_still_to_come_is_named() -> None:
     assert "■ interrupted, 7 of 19" in drawn(over) and "waiting" not in drawn(over)
 
 
+def test_a_run_that_is_over_without_a_check_that_is_not_essential_passes_as_in_the_report() -> None:
+    some = tuple(check for check in checks() if check.name != "throttle")
+    assert "✓ PASSED: 18 PASS" in drawn(CheckSlice(checks=some, over=True))
+    assert "18 of 19 up to here" in drawn(CheckSlice(checks=some))
+
+
 def test_another_measurement_is_not_told_as_checks() -> None:
     state = state_of(Status(state="running"), SweepBegin(sweep="cache_lens", values=(256,)))
     assert not CheckSlice.of(state).running

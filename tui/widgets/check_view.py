@@ -6,7 +6,7 @@ import msgspec
 from textual.content import Content
 
 from ...core.bundled import play_command
-from ...core.checklist import CHECK_NAMES, passed
+from ...core.checklist import CHECK_NAMES, missing, passed
 from ...core.events import Check
 from ...core.state import RunState
 from ..check_words import in_order, nothing_checked, reasons, summary
@@ -134,11 +134,11 @@ def _headline(view: CheckSlice) -> Content:
         return Content.assemble(running) if view.running else Content.styled("not checked yet", "$muted")
     if view.waiting and view.running:
         return Content.assemble(("▶ checking", "bold $text-accent"), f", {of} so far")
-    if view.waiting and view.over:
+    if missing(view.checks) and view.over:
         return Content.assemble(("■ interrupted", "bold $text-warning"), f", {of}")
     if why := nothing_checked(view.checks):
         return Content.styled(f"NOT PASSED: nothing was checked: {clean(why)}", "bold $text-error")
-    if view.waiting:  # a recording, played to the middle of them
+    if view.waiting and not view.over:  # a recording, played to the middle of them
         return Content.assemble(("▶ checked", "bold $text-accent"), f", {of} up to here")
     good = passed(view.checks)
     mark, style = ("✓", "bold $text-success") if good else ("✗", "bold $text-error")

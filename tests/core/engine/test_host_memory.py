@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cgtop.core.commands import RunPhase
 from cgtop.core.engine import workflow
 from cgtop.core.engine.failures import EngineError
 from cgtop.core.engine.host_memory import available_bytes, require_host_memory
-from cgtop.core.events import Error, PhaseEnd
+from cgtop.core.engine.models import resolve
+from cgtop.core.events import DeviceInfo, Error, ModelInfo, PhaseEnd
 from cgtop.core.memory_map import GIB
 from cgtop.core.settings import RunSettings
 from tests.core.engine.driving import Driven, last
@@ -37,7 +39,7 @@ def test_where_nothing_tells_it_is_unknown_and_nothing_is_refused(tmp_path: Path
     assert available_bytes(tmp_path / "none", tmp_path) is None
     (tmp_path / "meminfo").write_text("MemAvailable: many kB\n")
     assert available_bytes(tmp_path / "meminfo", tmp_path) is None
-    require_host_memory(1 << 60, RunSettings(device="cpu"), None)
+    require_host_memory(*planned("qwen3-8b"), None)
 
 
 def test_this_machine_has_some() -> None:
@@ -45,14 +47,35 @@ def test_this_machine_has_some() -> None:
     assert available is None or 0 < available < 1 << 50
 
 
-def test_too_large_a_model_is_refused_with_both_figures_and_a_smaller_one() -> None:
-    settings = RunSettings(device="cpu", model="qwen3-8b")
-    require_host_memory(5 * GIB, settings, 5 * GIB)
+def planned(model: str, **changes: object) -> tuple[ModelInfo, RunSettings]:
+    settings = msgspec.structs.replace(RunSettings(device="cpu", model=model), **changes)
+    return resolve(settings, DeviceInfo(kind="cpu", name="a CPU")).info, settings
+
+
+@pytest.mark.parametrize(
+    ("available", "hint"),
+    [
+        (20 * GIB, "Try --model qwen3-4b (now qwen3-8b)."),
+        (10 * GIB, "Try --model qwen3-1.7b (now qwen3-8b)."),
+        (1 * GIB, "Try --model tiny (now qwen3-8b)."),
+    ],
+)
+def test_too_large_a_model_is_refused_with_both_figures_and_one_that_fits(available: int, hint: str) -> None:
+    info, settings = planned("qwen3-8b")
+    needed = info.parameter_bytes + info.static_cache_bytes
+    require_host_memory(info, settings, needed)
     with pytest.raises(EngineError) as refused:
-        require_host_memory(16 * GIB, settings, 5 * GIB)
+        require_host_memory(info, settings, available)
     assert (refused.value.kind, refused.value.recoverable) == ("out_of_memory", True)
-    assert "16.00 GiB needed by weights and StaticCache, 5.00 GiB available" in refused.value.headline
-    assert refused.value.hint == "Try --model qwen3-4b (now qwen3-8b)."
+    assert f"GiB needed by weights and StaticCache, {available / GIB:.2f} GiB available" in refused.value.headline
+    assert refused.value.hint == hint
+
+
+def test_where_no_preset_fits_the_cache_is_what_to_turn() -> None:
+    info, settings = planned("tiny", max_cache_len=40_000)
+    with pytest.raises(EngineError) as refused:
+        require_host_memory(info, settings, 1 << 20)
+    assert "--max-cache-len" in refused.value.hint
 
 
 def test_a_run_on_the_cpu_asks_before_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
