@@ -4,6 +4,7 @@ All phases on qwen3-4b with random weights, a stretch of eager, dynamic and grap
 eager and graph, the demonstrations, and release. Written to core/recordings/ unless FILE says otherwise.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -25,7 +26,10 @@ LIMIT_S = 300.0
 
 
 def main(arguments: list[str]) -> int:
-    """Record; returns the exit code."""
+    """Record; returns the exit code. Raises `SystemExit` for other arguments than a file."""
+    parser = argparse.ArgumentParser(prog="python -m cgtop.core.record_bundled", description=__doc__)
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="default: core/recordings/DEVICE-MODEL")
+    file: Path | None = parser.parse_args(arguments).file
     settings = RunSettings(model="qwen3-4b", device="cuda")
     client = EngineClient(settings)
     recorded: list[Event] = []
@@ -36,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if problem is not None:
         sys.stderr.write(f"not recorded: {problem}\n")
         return 1
-    path = Path(arguments[0]) if arguments else Path(__file__).parent / "recordings" / _name(recorded)
+    path = file or Path(__file__).parent / "recordings" / _name(recorded)
     writer = RecordingWriter(path, settings)
     for event in recorded:
         writer.write(event)

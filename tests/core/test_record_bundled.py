@@ -2,10 +2,12 @@
 
 from importlib.resources import files
 
+import pytest
+
 from cgtop.core import recordings
 from cgtop.core.events import Decode, Demonstration, DynamicCapture, Memory, PhaseEnd, Segments, Verification
 from cgtop.core.phases import PHASE_IDS
-from cgtop.core.record_bundled import _ended, _Run
+from cgtop.core.record_bundled import _ended, _Run, main
 from cgtop.core.recording import open_recording
 from cgtop.core.sources import EXPERIMENTS, bundled_recording
 from tests.sample import sample_run
@@ -60,3 +62,10 @@ def test_a_bundled_experiment_is_not_taken_for_the_run_of_all_phases() -> None:
     assert path is not None and path.name in names
     experiments = {name for name in names if name.removesuffix(".jsonl.gz").endswith(EXPERIMENTS)}
     assert experiments and path.name not in experiments
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["--into", "a"], 2), (["a", "b"], 2)])
+def test_what_is_no_file_name_is_not_taken_for_one(arguments: list[str], code: int) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == code
