@@ -271,3 +271,15 @@ async def test_a_palette_closed_while_it_begins_to_search_takes_nothing_down() -
         await pilot.pause()
         await pilot.press("escape")
         assert on_main(pilot)
+
+
+async def test_what_closes_a_palette_that_is_closed_already_closes_nothing_else() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        pilot.app.action_command_palette()
+        await pilot.pause()
+        palette = pilot.app.screen
+        assert isinstance(palette, Palette)
+        palette._action_escape()
+        palette._action_escape()  # as when a key and a click beside it come at once
+        await pilot.pause()
+        assert on_main(pilot)
