@@ -2,6 +2,8 @@
 
 import contextlib
 import gzip
+import os
+import stat
 import tempfile
 import time
 import zlib
@@ -29,7 +31,8 @@ class RecordingWriter:
     """Writes events to `path` so that a kill at any time leaves a readable file. An existing file is overwritten.
 
     Raises `RecordingError` where the file cannot be opened, and once, from whichever method, where it cannot be
-    written (disk full); after that the writer does nothing.
+    written (disk full) or was removed; after that the writer does nothing. A pipe is no file: with nobody at its other
+    end it would stop whoever writes.
     """
 
     def __init__(
@@ -48,7 +51,8 @@ class RecordingWriter:
         self._flushed_at = clock()
         self._compressor = None if path and path.suffix != ".gz" else zlib.compressobj(9, wbits=_GZIP_WBITS)
         try:
-            self._file: BinaryIO | None = path.open("w+b", buffering=0) if path else _nameless_file()
+            self._file: BinaryIO | None = _opened(path) if path else _nameless_file()
+            self._named = os.fstat(self._file.fileno()).st_nlink > 0
         except OSError as error:
             raise RecordingError(f"cannot record to {path or 'a temporary file'}: {_reason(error)}") from error
 
@@ -110,6 +114,8 @@ class RecordingWriter:
             return
         view = memoryview(data)
         try:
+            if self._named and not os.fstat(self._file.fileno()).st_nlink:
+                raise OSError("the file was removed")
             while view:
                 view = view[self._file.write(view) or 0 :]
         except OSError as error:
@@ -127,6 +133,21 @@ class RecordingWriter:
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.exists() and not _may_be_written(path.stat().st_mode):
+        raise OSError("it is no file")
+    file = path.open("w+b", buffering=0)
+    if file.isatty():
+        file.close()
+        raise OSError("it is a terminal")
+    return file
+
+
+def _may_be_written(mode: int) -> bool:
+    """Folders too, of which the system says it better."""
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)
 
 
 def _nameless_file() -> BinaryIO:

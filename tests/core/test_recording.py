@@ -272,6 +272,37 @@ def test_a_path_that_cannot_be_written_is_said_when_it_is_opened(tmp_path: Path)
         RecordingWriter(tmp_path / "no" / "folder" / "run.jsonl.gz")
 
 
+def test_a_pipe_and_a_terminal_are_refused_before_anything_is_written_to_them(tmp_path: Path) -> None:
+    pipe = tmp_path / "run.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(RecordingError, match=r"cannot record to .*run\.jsonl: it is no file"):
+        RecordingWriter(pipe)
+    ours, theirs = os.openpty()
+    try:
+        with pytest.raises(RecordingError, match="it is a terminal"):
+            RecordingWriter(Path(os.ttyname(theirs)))
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("finish", [RecordingWriter.flush, RecordingWriter.close])
+def test_a_file_that_is_removed_meanwhile_is_told_once(
+    tmp_path: Path, finish: Callable[[RecordingWriter], None]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    writer = RecordingWriter(path)
+    writer.write(hello())
+    writer.flush()
+    path.unlink()
+    writer.write(Log(source="stdout", text="lost"))
+    with pytest.raises(RecordingError, match=r"recording to .*run\.jsonl stopped: the file was removed"):
+        finish(writer)
+    writer.write(hello())
+    writer.close()
+    assert not path.exists()
+
+
 # ------------------------------------------------------------------------------------------------------- reading
 
 
