@@ -53,7 +53,7 @@ def main() -> None:
     torch = usable_torch(what)
     key = fingerprint(torch)
     stamp = target / "cgtop-setup.json"
-    done = json.loads(stamp.read_text()) if stamp.exists() else {}
+    done = set_up_before(target, stamp)
     if any(done.get(name) == key for name in INCLUDES[what]):
         return
     if torch is not None and (site_packages(target) / "torch").exists():
@@ -67,6 +67,17 @@ def main() -> None:
         link(target)
         install_missing(target, what)
     stamp.write_text(json.dumps({name: value for name, value in done.items() if value == key} | {what: key}))
+
+
+def set_up_before(target: Path, stamp: Path) -> dict[str, str]:
+    """What of the environment was set up, and from what; nothing where it is damaged."""
+    if not all((target / "bin" / name).exists() for name in ("python", "cgtop")):
+        return {}  # links to an interpreter that was removed are not there either
+    try:
+        done = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        return {}
+    return done if isinstance(done, dict) else {}
 
 
 def usable_torch(what: str) -> Torch | None:
@@ -99,9 +110,10 @@ def installed_torch() -> Torch | None:
 
 
 def create(target: Path) -> None:
-    """An environment of this interpreter's version; one of another version is made anew."""
-    python = target / "bin" / "python"
-    if python.exists() and version_of(python) == sys.version_info[:2]:
+    """An environment of this interpreter's version; one of another version, or half made, is made anew."""
+    if target.exists() and not target.is_dir():
+        fail(f"{target} is a file, and an environment is a folder: move it away.")
+    if version_of(target / "bin" / "python") == sys.version_info[:2]:
         return
     say(f"making {target.name} with Python {sys.version.split()[0]}")
     try:
@@ -219,9 +231,12 @@ def site_packages(target: Path) -> Path:
 
 
 def version_of(python: Path) -> tuple[int, ...]:
-    """(major, minor) of an interpreter; empty if it does not run."""
-    code = "import sys; print(*sys.version_info[:2])"
-    answer = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    """(major, minor) of an interpreter that has pip; empty if it has none, or does not run."""
+    code = "import sys, pip; print(*sys.version_info[:2])"
+    try:
+        answer = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    except OSError:
+        return ()
     return tuple(int(part) for part in answer.stdout.split())
 
 
@@ -247,4 +262,7 @@ def fail(headline: str, hint: str = "") -> NoReturn:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)  # a second call goes on where this one was
