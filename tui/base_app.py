@@ -1,12 +1,14 @@
 """The app's loop: it polls a source and shows its state. What the keys do is in `actions`."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from textual.app import App
 from textual.command import CommandPalette
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -84,6 +86,11 @@ class BaseApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
         return self.main
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own, which draws on standard error: where that is no terminal, on standard output."""
+        found = super().get_driver_class()
+        return found if sys.__stderr__ is not None and sys.__stderr__.isatty() else _on_standard_output(found)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The buckets' colours, for the theme that is on."""
@@ -184,3 +191,12 @@ class BaseApp(App[None]):
 
     def _leave_by_signal(self, number: int) -> None:
         self.exit(return_code=128 + number)
+
+
+def _on_standard_output(driver: type[Driver]) -> type[Driver]:
+    class OnStandardOutput(driver):  # type: ignore[valid-type, misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._file = sys.__stdout__
+
+    return OnStandardOutput

@@ -78,7 +78,8 @@ APP_BINDINGS: list[Binding] = [
     Binding("question_mark,h,f1", "help", "help", key_display="?", id="cgtop.help", tooltip="This help"),
     Binding("q", "leave", "quit", id="cgtop.quit", tooltip="Quit at once"),
     Binding("ctrl+c", "leave", "quit", show=False, priority=True, id="cgtop.interrupt", tooltip="Quit at once"),
-    Binding("ctrl+z", "suspend_process", "suspend", show=False, id="cgtop.suspend", tooltip="To the shell; fg returns"),
+    Binding("ctrl+z", "suspend_process", "suspend", show=False, priority=True, id="cgtop.suspend",
+            tooltip="To the shell; fg returns"),
 ]  # fmt: skip
 ALL_BINDINGS: list[Binding] = [*RUN_BINDINGS, *PLAY_BINDINGS, *VIEW_BINDINGS, *SCREEN_BINDINGS, *APP_BINDINGS]
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 GRACE_S = 3.0
@@ -22,6 +23,7 @@ class Departure:
         self._leave = leave
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left = False
+        self._watched = False
         self._needs_terminal = False
 
     def install(self, *, needs_terminal: bool) -> None:
@@ -35,6 +37,8 @@ class Departure:
         self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
             self._loop.add_signal_handler(number, self.depart, number)
+            # The loop may itself wait for a terminal that nobody reads: a handler that interrupts it runs even so.
+            signal.signal(number, self._watch)
 
     def remove(self) -> None:
         """Give the signals back, unless one of them is the reason."""
@@ -53,11 +57,17 @@ class Departure:
         if self._left:
             return
         self._left = True
-        # Writing to a terminal that is gone, or that nobody reads, can block for good: do not depend on it.
+        self._watch(number)
+        self._leave(number)
+
+    def _watch(self, number: int, frame: FrameType | None = None) -> None:
+        """Writing to a terminal that is gone, or that nobody reads, can block for good: do not depend on it."""
+        if self._watched:
+            return
+        self._watched = True
         watchdog = threading.Timer(GRACE_S, os._exit, (128 + number,))
         watchdog.daemon = True
         watchdog.start()
-        self._leave(number)
 
 
 def has_terminal() -> bool:

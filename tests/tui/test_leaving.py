@@ -117,18 +117,53 @@ def test_losing_the_terminal_ends_the_program() -> None:
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
 
 
-def test_a_suspended_screen_is_painted_again_when_a_shell_brings_it_back() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_program_although_nobody_reads_its_terminal(number: signal.Signals) -> None:
+    child = started()
+    end = time.monotonic() + PATIENCE_S
+    while not waits_to_write(child.pid):
+        child.send(b"12")
+        time.sleep(0.05)
+        assert time.monotonic() < end, "all that was drawn was taken"
+    os.kill(child.pid, number)
+    assert wait_until(lambda: process_state(child.pid) == "Z")
+    _, code = finished(child)
+    assert code == 128 + number
+
+
+def test_standard_error_in_a_file_leaves_the_screen_on_the_terminal(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    command = f"exec {sys.executable} -c '{PROGRAM}' 2>{errors}"
+    child = pexpect.spawn(
+        "bash", ["-c", command], cwd=str(ROOT), dimensions=(36, 120), timeout=PATIENCE_S,
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    child.expect_exact(ENTER)
+    child.expect_exact(b"RECORDED")
+    child.send(b"q")
+    rest, code = finished(child)
+    assert code == 0
+    assert LEAVE in rest
+    assert errors.read_bytes() == b""
+
+
+@pytest.mark.parametrize("before", [b"", b"?", b"\x10", b"l"])
+def test_a_suspended_screen_is_painted_again_when_a_shell_brings_it_back(before: bytes) -> None:
     command = f"set -m; {sys.executable} -c '{PROGRAM}'; fg"  # goes on at `fg` once the screen has stopped
     child = pexpect.spawn(
         "bash", ["-c", command], cwd=str(ROOT), dimensions=(36, 120), timeout=PATIENCE_S,
         env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     child.expect_exact(b"Tokens")
+    for key, shown in ((b"?", b"Keys"), (b"\x10", b"Search"), (b"l", b"Log")):
+        if key == before:
+            child.send(key)
+            child.expect_exact(shown)
     child.send(b"\x1a")
     child.expect_exact(LEAVE)
     child.expect_exact(ENTER)
     child.expect_exact(b"RECORDED")
-    child.send(b"q")
+    child.send(b"\x03")
     _, code = finished(child)
     assert code == 0
 
@@ -146,3 +181,10 @@ def test_without_a_shell_that_could_bring_it_back_the_screen_does_not_stop() -> 
 def process_state(pid: int) -> str:
     """`T` is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def waits_to_write(pid: int) -> bool:
+    """Whether the program's writing thread, and the loop that hands to it, stand still in the kernel."""
+    tasks = [path / "wchan" for path in Path(f"/proc/{pid}/task").iterdir()]
+    waits = [path.read_text() for path in tasks]
+    return "wait_woken" in waits and "futex" in (Path(f"/proc/{pid}/wchan").read_text())
