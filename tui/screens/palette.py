@@ -10,7 +10,7 @@ class Palette(CommandPalette):
 
     def dismiss(self, result: object = None) -> AwaitComplete:
         """Close it, once: a click that comes with the key that closes it would close the screen below, or the last."""
-        return super().dismiss() if self.app.screen is self else AwaitComplete.nothing()
+        return super().dismiss() if self.app.screen is self else AwaitComplete()
 
     def _action_command_list(self, action: str) -> None:
         # A page key on a list without lines raises KeyError.
