@@ -154,12 +154,18 @@ class LiveSource:
     def _start(self) -> None:
         self._runs += 1
         self.recording_error = None
-        path = numbered(self._record_to, self._runs) if self._record_to is not None else None
+        path = self._free_path(self._record_to) if self._record_to is not None else None
         try:
             self._writer = RecordingWriter(path, self.settings, clock=self._clock)
         except RecordingError as error:
             self._say_not_recording(error)
         self._client = EngineClient(self.settings, python=self._python, session=self._session)
+
+    def _free_path(self, named: Path) -> Path:
+        """Where this run is recorded: the first was named by a person, those after it overwrite nothing."""
+        while self._runs > 1 and numbered(named, self._runs).exists():
+            self._runs += 1
+        return numbered(named, self._runs)
 
     def _take_for(self, client: EngineClient, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -114,6 +114,17 @@ def test_restarting_is_another_process_another_state_and_another_recording(tmp_p
     assert open_recording(tmp_path / "run-2.jsonl").phase_times == []
 
 
+def test_another_run_overwrites_no_file_that_was_not_named(tmp_path: Path) -> None:
+    earlier = tmp_path / "run-2.jsonl"
+    earlier.write_text("of another day")
+    with live("phases", tmp_path / "run.jsonl") as source:
+        poll_until(source, lambda state: state.hello)
+        source.restart()
+        poll_until(source, lambda state: state.hello)
+        assert source.recording_to == tmp_path / "run-3.jsonl"
+    assert earlier.read_text() == "of another day"
+
+
 def test_restarting_does_not_wait_for_a_worker_that_hangs() -> None:
     def restarted() -> float:
         with live("hangs_holding_the_gil") as source:
