@@ -11,8 +11,8 @@ import msgspec
 import torch
 
 from ..commands import AnyCommand, Cancel, Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
-from ..events import Event, Log, PhaseEnd, PhaseId, RunStateName, Status, Verification
-from ..phases import PHASE_BY_ID, PHASE_IDS
+from ..events import Event, PhaseEnd, PhaseId, RunStateName, Status, Verification
+from ..phases import PHASE_BY_ID
 from ..settings import Mode, RunSettings
 from .decoding import Decoding
 from .experiments import run_experiment
@@ -24,6 +24,7 @@ from .measured import Meter
 from .opening import Opening, open_run
 from .proof import verify_run
 from .recovery import Recovery
+from .sequence import PhaseSequence
 from .workflow import Workflow
 
 SPEED_STEPS = 64
@@ -60,8 +61,10 @@ class Session:
         self._meter = Meter(opening.device, self._ledger, self._emit)
         self.workflow = Workflow(self.settings, opening.plan, opening.device, self._ledger, self._emit)
         self.decoding = Decoding(self.settings, opening.device, self.workflow, self._meter, self._emit)
+        self._phases = PhaseSequence(
+            self.settings, opening.device, self.workflow, self.decoding, self._meter, self._emit
+        )
         self._recovery = Recovery(self.settings, opening.device, self.workflow, self._emit)
-        self._next = 0
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
@@ -70,7 +73,7 @@ class Session:
     @property
     def next_phase(self) -> PhaseId | None:
         """The phase that `RunPhase` would run."""
-        return PHASE_IDS[self._next] if self._next < len(PHASE_IDS) else None
+        return self._phases.next_phase
 
     def serve(self) -> int:
         """Handle commands until `Quit` or the end of a run of all phases; returns the exit code."""
@@ -196,54 +199,23 @@ class Session:
             self._decoding_failed(exception)
 
     def _run_next(self) -> bool:
-        """Run the next phase; False if it failed."""
+        """Run the next phase, and verify what it captured; False if it failed."""
         phase = self.next_phase
-        assert phase is not None
         self.decoding.stop()
         self._tell_status("running", phase)
-        refusal = self._device.capture_refusal if PHASE_BY_ID[phase].needs_cuda else None
-        if refusal is not None:
-            left_out = self._left_out() if phase == "capture" else ""
-            self._emit(PhaseEnd(phase=phase, status="unavailable", reason=refusal + left_out))
-        else:
-            try:
-                self._run(phase)
-            except Exception as exception:
-                self._failed(exception, phase)
-                return False
-        self._next += 1
+        try:
+            self._phases.run_next(headless=self._run_to == "release")
+        except Exception as exception:
+            self._failed(exception, phase)
+            return False
+        if phase == "capture" and self.workflow.captured is not None and self.settings.verify_steps:
+            self._verify()
         self._tell_status()
         return True
 
-    def _left_out(self) -> str:
-        """What was asked for and goes with the capture, as the rest of a sentence."""
-        asked = (
-            (self.settings.memory_snapshot is not None, "no memory snapshot is written"),
-            (self.settings.inject_fault != "none", "there is no replay to corrupt"),
-        )
-        return "".join(f"; {what}" for wanted, what in asked if wanted)
-
-    def _run(self, phase: PhaseId) -> None:
-        if phase == "release":
-            self.decoding.close()
-        span = self._meter.begin(phase)
-        if phase == "replay":
-            headless = self._run_to == "release"
-            self.decoding.go_on_in = None if headless or self.settings.mode == "graph" else self.settings.mode
-            self.decoding.start_replay_phase(span)
-            return
-        self._meter.done(span, self.workflow.run(phase))
-        if phase == "load":
-            self.decoding.open()
-        if phase == "capture":
-            if self.settings.memory_snapshot:
-                self._write_snapshot(self.settings.memory_snapshot)
-            if self.settings.verify_steps:
-                self._verify()
-
     def _run_up_to(self, phase: PhaseId) -> bool:
         """For an experiment: every phase that is left up to this one; False if one failed."""
-        while self._next <= PHASE_IDS.index(phase):
+        while self._phases.is_before(phase):
             if self._recovery.dead or not self._run_next():
                 return False
             if self.decoding.in_replay_phase:
@@ -264,15 +236,6 @@ class Session:
             self._refuse_for(command, reason)
         else:
             self._tell_status()
-
-    def _write_snapshot(self, path: str) -> None:
-        try:
-            written = self._device.write_snapshot(path)
-        except OSError as problem:
-            self._emit(Log(source="engine", text=f"the memory snapshot was not written: {problem}"))
-            return
-        text = f"memory snapshot written to {path}" if written else "a CPU has no memory snapshot to write"
-        self._emit(Log(source="engine", text=text))
 
     def _verify_command(self, command: Verify) -> None:
         if self.workflow.captured is None:
@@ -342,7 +305,7 @@ class Session:
         """Tell what happened with the figures of that moment, then let go of what it left, and go on from there."""
         error = self._recovery.read(exception, phase)
         if self.decoding.in_replay_phase:
-            self._next = PHASE_IDS.index("replay")
+            self._phases.go_back_to("replay")
         self._run_to = None
         self.decoding.drop()
         self._recovery.take(error, exception)
