@@ -115,6 +115,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Samples of both caches while tokens are added; the last `CACHES_KEPT`."""
     dynamic_capture: DynamicCapture | None = None
     demonstration: Demonstration | None = None
+    earlier_demonstration: Demonstration | None = None
+    """The last of the other stage before it: the input rebound, once it has been put right."""
     sweeps: dict[SweepKind, Sweep] = {}
     comparison: Comparison | None = None
     checks: tuple[Check, ...] = ()
@@ -204,6 +206,8 @@ def fold(state: RunState, event: Event) -> RunState:
             change["dynamic_capture"] = event
         case Demonstration():
             change["demonstration"] = event
+            if state.demonstration is not None and state.demonstration.stage != event.stage:
+                change["earlier_demonstration"] = state.demonstration
         case SweepBegin():
             change["sweeps"] = {**state.sweeps, event.sweep: Sweep(begin=event)}
         case SweepRow():

@@ -42,6 +42,7 @@ SHOTS: tuple[Shot, ...] = (
     Shot("batches", "end", (120, 50), keys=("6",), experiment="batches"),
     Shot("compare", "end", (120, 30), keys=("7",), experiment="bench"),
     Shot("checks", "end", (120, 32), keys=("8",), experiment="check"),
+    Shot("guide", "broken", (120, 36), keys=("9", *["down"] * 10)),
     Shot("narrow", "graph", size=(80, 24)),
     Shot("light", "graph", theme="light"),
 )

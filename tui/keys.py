@@ -56,7 +56,7 @@ SCREEN_BINDINGS: list[Binding] = [
     Binding("left", "across(-1)", "left", show=False, id="cgtop.left", tooltip="Memory map: the block before"),
     Binding("right", "across(1)", "right", show=False, id="cgtop.right", tooltip="Memory map: the next block"),
     Binding("enter", "open", "open", show=False, id="cgtop.open",
-            tooltip="Open: what a phase's Δ is made of, a check, addresses by layer; the map sorts anew"),
+            tooltip="Open: a phase's Δs, a check, a statement, addresses by layer; the map sorts anew"),
     Binding("x", "details", "error details", show=False, id="cgtop.details", tooltip="The last error in full"),
     Binding("escape", "close", "close", show=False, id="cgtop.close", tooltip="Close the error, follow the run again"),
     Binding("s", "save", "save", id="cgtop.save", tooltip="Save the screen, the report and the recording in a folder"),

@@ -7,7 +7,7 @@ import msgspec
 
 from ..core.events import Check, Comparison, Event, PhaseEnd, SweepRow
 
-ViewId = Literal["phases", "caches", "map", "addresses", "cache_lens", "batches", "compare", "checks"]
+ViewId = Literal["phases", "caches", "map", "addresses", "cache_lens", "batches", "compare", "checks", "guide"]
 
 
 class View(msgspec.Struct, frozen=True):
@@ -24,10 +24,11 @@ VIEWS: tuple[View, ...] = (
     View("caches", "Caches", "Caches", "StaticCache against DynamicCache while tokens are added"),
     View("map", "Memory map", "Map", "the allocator's segments and blocks"),
     View("addresses", "Addresses", "Addr", "what the graph's addresses fix, and what moved"),
-    View("cache_lens", "Cache lengths", "Lengths", "what each length of the StaticCache costs"),
-    View("batches", "Batch sizes", "Batches", "what each way of serving several batch sizes costs"),
-    View("compare", "Compare", "Compare", "decode modes against each other, interleaved"),
-    View("checks", "Checks", "Checks", "whether the machine is in order, one verdict a line"),
+    View("cache_lens", "Cache lengths", "Lens", "what each length of the StaticCache costs"),
+    View("batches", "Batch sizes", "Batch", "what each way of serving several batch sizes costs"),
+    View("compare", "Compare", "Modes", "decode modes against each other, interleaved"),
+    View("checks", "Checks", "Check", "whether the machine is in order, one verdict a line"),
+    View("guide", "Guide", "Guide", "the guide's statements, judged by this run as far as it has come"),
 )
 VIEW_BY_ID: dict[ViewId, View] = {view.id: view for view in VIEWS}
 

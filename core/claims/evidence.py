@@ -16,7 +16,7 @@ from ..events import (
 )
 from ..memory_map import MIB
 from ..settings import Mode
-from ..state import RunState
+from ..state import RATIO_STEPS, RunState
 from .cases import on_gpu
 
 T = TypeVar("T")
@@ -125,26 +125,40 @@ class Evidence:
         """The attempt of a capture on a DynamicCache."""
         return self._first(lambda run: run.dynamic_capture)
 
+    @property
+    def moved(self) -> int:
+        """Fixed tensors of the main run that moved by themselves: not the input that a demonstration has rebound."""
+        fixed, shown = self.main.addresses, self.main.demonstration
+        rebound = shown is not None and shown.stage == "broken"
+        return max(0, fixed.moved - rebound) if fixed is not None else 0
+
     def demonstration(self, stage: str) -> Demonstration | None:
         """The input rebound, or put right again."""
-        return self._first(
-            lambda run: (
-                run.demonstration if run.demonstration is not None and run.demonstration.stage == stage else None
-            )
-        )
+
+        def of(run: RunState) -> Demonstration | None:
+            shown = (run.demonstration, run.earlier_demonstration)
+            return next((found for found in shown if found is not None and found.stage == stage), None)
+
+        return self._first(of)
 
     def run_with_caches(self) -> RunState | None:
         """A run in which both caches were watched while tokens were added."""
         return self._first(lambda run: run if run.caches and run.caches[-1].dynamic_steps else None)
 
     def speed(self, mode: Mode) -> float | None:
-        """Tokens a second, of the comparison where there is one; null while unknown or of wrong results."""
+        """Tokens a second, of the comparison where there is one, else of the mode's longest stretch.
+
+        Null while unknown, of too few steps, or of wrong results.
+        """
         if self.comparison is not None:
             arms = {arm.mode: arm.tok_s for arm in self.comparison.arms}
             if mode in arms:
                 return arms[mode] if self.comparison.verdict != "mismatch" else None
-        decode = self.main.decode_by_mode.get(mode)
-        return decode.tok_s_mean if decode is not None and decode.valid else None
+        last = self.main.decode_by_mode.get(mode)
+        if last is None or not last.valid:
+            return None
+        longest = self.main.longest_by_mode.get(mode, last)
+        return longest.tok_s_mean if longest.tokens >= RATIO_STEPS else None
 
     @property
     def speed_up(self) -> float | None:

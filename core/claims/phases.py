@@ -160,9 +160,9 @@ def _replay_reason(seen: Evidence) -> Finding:
     if fixed is None or end is None or not fixed.checked:
         return not_measured("no addresses compared during replays")
     return judged(
-        fixed.moved == 0,
+        seen.moved == 0,
         f"The addresses of {counted(len(fixed.fixed), 'tensor')} were compared {counted(fixed.checked, 'time')}; "
-        f"{fixed.moved:,} of them moved.",
+        f"{seen.moved:,} of them moved.",
     )
 
 

@@ -29,8 +29,8 @@ def _copy(seen: Evidence) -> Finding:
     if seen.end("copy_kv") is None or seen.delta("copy_kv", "requested") is None:
         return not_measured("the prompt's keys and values were not copied")
     grown, fixed = seen.delta("copy_kv", "requested") or 0, seen.main.addresses
-    moved = f"; of {counted(len(fixed.fixed), 'fixed tensor')} {fixed.moved:,} moved since" if fixed is not None else ""
-    return judged(grown == 0 and (fixed is None or not fixed.moved), f"The copy allocated {mib(grown)}{moved}.")
+    moved = f"; of {counted(len(fixed.fixed), 'fixed tensor')} {seen.moved:,} moved since" if fixed is not None else ""
+    return judged(grown == 0 and not seen.moved, f"The copy allocated {mib(grown)}{moved}.")
 
 
 def _warmup(seen: Evidence) -> Finding:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cgtop.core.bundled import bundled_runs, telling_states
 from cgtop.core.claims import STATEMENTS, claims_of
+from cgtop.core.claims.evidence import Evidence
 from cgtop.core.events import (
     Claim,
     DeviceInfo,
@@ -24,7 +25,7 @@ from cgtop.core.events import (
 )
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_IDS
-from cgtop.core.state import PhaseState, RunState, Sweep
+from cgtop.core.state import PhaseState, RunState, Sweep, fold
 from tests.core import guide_run
 from tests.core.guide_run import ITEMS, batch_row, change, demonstration, guide_runs, length_row, main_run
 from tests.sample import sample_run
@@ -338,3 +339,34 @@ def test_states_that_a_later_event_hides_are_kept() -> None:
     states = telling_states([*events, *sample_run(decode_events=1)])
     stages = [state.demonstration.stage if state.demonstration else None for state in states]
     assert stages == [None, "broken", "mended"]
+
+
+def test_one_state_tells_both_stages_of_the_demonstration() -> None:
+    state = RunState()
+    for event in (*sample_run(decode_events=1), demonstration("broken", (5, 5)), demonstration("mended", (5, 6))):
+        state = fold(state, event)
+    found = Evidence([state])
+    shown, mended = found.demonstration("broken"), found.demonstration("mended")
+    assert shown is not None and mended is not None
+    assert (shown.replay_ids, mended.replay_ids) == ((5, 5), (5, 6))
+
+
+def test_an_input_that_is_rebound_on_purpose_is_no_address_that_moved() -> None:
+    run = main_run()
+    assert run.addresses is not None
+    rebound = change(run, addresses=change(run.addresses, moved=1), demonstration=demonstration("broken", (5, 5)))
+    judged = verdicts([rebound])
+    assert judged["phases.replay_reason"] == verdicts([run])["phases.replay_reason"] == "holds"
+    worse = change(rebound, addresses=change(run.addresses, moved=2))
+    assert verdicts([worse])["phases.replay_reason"] == "does_not_hold"
+
+
+def test_speeds_are_of_the_longest_stretch_and_of_more_than_a_few_steps() -> None:
+    short, long = guide_run.decode("eager", 18.0), guide_run.decode("eager", 27.0)
+    run = change(main_run(), comparison=None)
+    graph = run.decode_by_mode["graph"]
+    stretched = change(run, decode_by_mode={"eager": short, "graph": graph}, longest_by_mode={"eager": long})
+    assert Evidence([stretched]).speed("eager") == 27.0
+    few = change(run, decode_by_mode={"eager": change(short, tokens=2), "graph": graph})
+    assert Evidence([few]).speed("eager") is None and Evidence([few]).speed_up is None
+    assert verdicts([few])["speed.ratio"] == "not_measured"

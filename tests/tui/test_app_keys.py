@@ -178,7 +178,7 @@ async def test_the_number_keys_tab_and_a_click_choose_the_view() -> None:
         await pilot.press("tab")
         assert shown_view(pilot) == "phases"
         await pilot.press("shift+tab")
-        assert shown_view(pilot) == "checks"
+        assert shown_view(pilot) == "guide"
         await pilot.click("#tabs", offset=(14, 0))
         await pilot.pause()
         assert shown_view(pilot) == "caches"

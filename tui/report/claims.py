@@ -6,28 +6,12 @@ from typing import NamedTuple
 
 from ...core.events import Claim, Hello
 from ...core.state import RunState
+from ..claim_words import WORDS, group_of
 from ..format import NA
 from .build import Origin, mark
 from .model import Column, Report, Row, Section, Table, Tone, row, safe_report
 
-WORDS = {
-    "holds": "holds",
-    "does_not_hold": "DOES NOT HOLD",
-    "other_reason": "other reason",
-    "not_measured": "not measured",
-}
 TONES: dict[str, Tone] = {"holds": "good", "does_not_hold": "bad", "other_reason": "normal", "not_measured": "quiet"}
-TITLES = {
-    "speed": "Speed",
-    "phases": "Memory of the phases",
-    "warmup": "The three warmups",
-    "addresses": "Fixed addresses",
-    "caches": "StaticCache against DynamicCache",
-    "lengths": "Cache length and memory",
-    "batches": "Graphs for several batch sizes",
-    "workflow": "The workflow",
-    "summary": "The summary",
-}
 COLUMNS = (Column("the guide says"), Column("verdict"), Column("measured"))
 
 
@@ -56,10 +40,8 @@ def claims_report(claims: Sequence[Claim], runs: Sequence[NamedRun], origin: Ori
     for claim in claims:
         verdict = WORDS[claim.verdict]
         cells = row(claim.statement, verdict, claim.finding, tone=TONES[claim.verdict])
-        groups.setdefault(claim.id.partition(".")[0], []).append(cells)
-    sections = [
-        Section(title=TITLES.get(group, group), table=Table(COLUMNS, tuple(rows))) for group, rows in groups.items()
-    ]
+        groups.setdefault(group_of(claim.id), []).append(cells)
+    sections = [Section(title=group, table=Table(COLUMNS, tuple(rows))) for group, rows in groups.items()]
     named = {run.name: run.state.hello for run in runs}
     return safe_report(
         title="cgtop claims",

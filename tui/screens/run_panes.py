@@ -1,11 +1,13 @@
 """The panes of the views that are one widget: what each is shown, and what the arrows and `enter` do in it."""
 
 from ...core.events import SweepKind
+from ..claim_words import WORDS
 from ..format import clean
 from ..widgets.address_view import AddressSlice, AddressView
 from ..widgets.cache_view import CacheSlice, CacheView
 from ..widgets.check_view import CheckSlice, CheckView, check_lines
 from ..widgets.compare_view import CompareSlice, CompareView
+from ..widgets.guide_view import GuideSlice, GuideView, claim_lines
 from ..widgets.memory_map import MapSlice, MemoryMapView
 from ..widgets.sweep_view import SweepSlice, SweepView
 from .pane import Opened, WidgetPane
@@ -112,3 +114,24 @@ class ChecksPane(WidgetPane[CheckSlice]):
     def reset(self) -> None:
         """The first check."""
         self.checks.reset()
+
+
+class GuidePane(WidgetPane[GuideSlice]):
+    """The guide's statements; the arrows select one, `enter` opens it."""
+
+    def __init__(self) -> None:
+        self.guide = GuideView(GuideSlice())
+        super().__init__("guide", self.guide, lambda state, around: GuideSlice.of(state))
+
+    def move(self, step: int) -> None:
+        """The statement some rows down."""
+        self.guide.move(step)
+
+    def opened(self) -> Opened | None:
+        """All of the selected statement."""
+        claim = self.guide.view.selected
+        return None if claim is None else Opened(clean(WORDS[claim.verdict]), claim_lines(claim))
+
+    def reset(self) -> None:
+        """The first statement."""
+        self.guide.reset()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ..views import ViewId
 from .pane import Pane
 from .phases_pane import PhasesPane
-from .run_panes import AddressesPane, CachesPane, ChecksPane, ComparePane, MapPane, SweepPane
+from .run_panes import AddressesPane, CachesPane, ChecksPane, ComparePane, GuidePane, MapPane, SweepPane
 
 
 def panes(clock: Callable[[], float] = time.monotonic) -> dict[ViewId, Pane]:
@@ -20,4 +20,5 @@ def panes(clock: Callable[[], float] = time.monotonic) -> dict[ViewId, Pane]:
         "batches": SweepPane("batches"),
         "compare": ComparePane(),
         "checks": ChecksPane(),
+        "guide": GuidePane(),
     }

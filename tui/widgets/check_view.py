@@ -13,7 +13,7 @@ from ..check_words import in_order, nothing_checked, reasons, summary
 from ..format import clean, count
 from ..refusals import measuring
 from .columns import GAP, paragraph
-from .lines import LinesWidget, wrapped
+from .lines import LinesWidget, around, wrapped
 
 MARKS: dict[str, tuple[str, str]] = {
     "PASS": ("✓ PASS", "$text-success"),
@@ -103,7 +103,7 @@ def render_checks(view: CheckSlice, width: int, height: int) -> list[Content]:
         paragraph(f"{status} {clean(names)}", clean(text), MARKS[status][1]) for status, names, text in _reasons(view)
     ]
     least = min(2, len(why)) if height >= 12 else 0
-    shown = _window(lines, view.cursor, height - 1 - least)
+    shown = around(lines, view.cursor, height - 1 - least)
     rest = wrapped([*why, *_in_full(view)], width, height - 1 - len(shown))
     gap = [Content("")] if rest and 2 + len(shown) + len(rest) <= height else []
     return [head, *shown, *gap, *rest][:height]
@@ -187,11 +187,3 @@ def _reasons(view: CheckSlice) -> Sequence[tuple[str, str, str]]:
     """What failed before what is only unknown."""
     found = () if nothing_checked(view.checks) else reasons(view.checks)
     return sorted(found, key=lambda reason: ("FAIL", "WARN", "n/a").index(reason[0]))
-
-
-def _window(lines: list[Content], cursor: int, room: int) -> list[Content]:
-    """As many lines as fit, with the selected one among them."""
-    if len(lines) <= room or room < 1:
-        return lines[: max(0, room)]
-    first = max(0, min(cursor - room // 2, len(lines) - room))
-    return lines[first : first + room]

@@ -73,6 +73,12 @@ class LinesWidget(Widget, Generic[View]):
         return self._lines
 
 
+def around(lines: Sequence[Content], place: int, room: int) -> list[Content]:
+    """As many lines as fit, with the one at `place` among them."""
+    first = max(0, min(place - room // 2, len(lines) - room))
+    return list(lines[first : first + max(0, room)])
+
+
 def spread(left: Content, right: Content, width: int) -> Content:
     """One line with `left` at its start and `right` at its end; `left` gives way where both do not fit."""
     right = right.truncate(width)
