@@ -42,6 +42,8 @@ def _copy(seen: Evidence) -> Finding:
     fixed, mended = seen.main.addresses, seen.demonstration("mended")
     if fixed is None or seen.main.graph is None:
         return not_measured("no fixed tensors of a graph were listed")
+    if seen.main.phase("capture").status == "running":
+        return not_measured("the capture has not ended")
     ways: dict[Literal["copy_", "in-graph", "constant"], int] = {}
     for tensor in fixed.fixed:
         ways[tensor.update] = ways.get(tensor.update, 0) + 1

@@ -129,8 +129,13 @@ class Evidence:
     def moved(self) -> int:
         """Fixed tensors of the main run that moved by themselves: not the input that a demonstration has rebound."""
         fixed, shown = self.main.addresses, self.main.demonstration
-        rebound = shown is not None and shown.stage == "broken"
-        return max(0, fixed.moved - rebound) if fixed is not None else 0
+        if fixed is None:
+            return 0
+        # The list of addresses may be from before or after the demonstration's event.
+        rebound = shown is not None and any(
+            tensor.moved and tensor.address == shown.captured_address for tensor in fixed.fixed
+        )
+        return fixed.moved - rebound
 
     def demonstration(self, stage: str) -> Demonstration | None:
         """The input rebound, or put right again."""

@@ -21,13 +21,14 @@ from .evidence import (
 from .statement import Statement
 
 GUIDE_GROWTH_MIB = 8
-ORIGIN = "8.4 MiB are a cuBLAS workspace before sm_90 and one logits tensor, once for each further stream"
+ORIGIN = "the guide's 8.4 MiB are a cuBLAS workspace before sm_90 and one logits tensor, once for each further stream"
 """What the guide's figure is made of: 8,519,680 + 151,936 × 2 B."""
 NO_ACTIVATIONS = ("workspace", "logits")
 NO_SEQUENCE = ("workspace", "logits", "generator")
 COUNTERS: tuple[CounterName, ...] = ("requested", "allocated", "reserved", "driver")
 AFTER_LOAD: tuple[PhaseId, ...] = ("prefill", "static_cache", "copy_kv", "warmup", "capture")
 KV = "StaticCache keys and values"
+NO_CACHE = "no static cache phase that has ended"
 
 
 def _load(seen: Evidence) -> Finding:
@@ -52,7 +53,7 @@ def _total(seen: Evidence) -> Finding:
 def _static_cache(seen: Evidence) -> Finding:
     size = seen.items("static_cache").get(KV)
     if size is None:
-        return not_measured("no StaticCache was allocated")
+        return not_measured(NO_CACHE)
     return judged(prints_as(size, 144), f"Keys and values of the StaticCache take {mib(size)} ({size:,} B).")
 
 
@@ -73,7 +74,9 @@ def _formula(seen: Evidence) -> Finding:
 def _dominant(seen: Evidence) -> Finding:
     size = seen.items("static_cache").get(KV)
     if size is None:
-        return not_measured("no StaticCache was allocated")
+        return not_measured(NO_CACHE)
+    if seen.main.phase("capture").status in ("pending", "running"):
+        return not_measured("what warmup and capture add beside the StaticCache is not known before the capture's end")
     pieces: dict[str, int] = {}
     for phase in AFTER_LOAD:
         for name, amount in seen.items(phase).items():
@@ -143,22 +146,24 @@ def _capture_small(seen: Evidence) -> Finding:
 def _replay(seen: Evidence) -> Finding:
     end = seen.end("replay")
     if end is None or end.allocations is None or end.device_allocations is None:
-        return not_measured("no replays with the allocator's counters")
+        return not_measured("no replay phase that has ended, with the allocator's counters")
     grown = {name: change(end, name) for name in COUNTERS}
     changed: dict[str, int] = {name: size for name, size in grown.items() if size}
     count = f"{counted(end.allocations, 'allocation')}, {end.device_allocations:,} of the device"
-    decode = seen.main.decode_by_mode.get("graph")
-    replays = f" in {counted(decode.replays, 'replay')}" if decode is not None and decode.replays else ""
     change_told = f"changed: {listed(changed)}" if changed else "no counter changed"
+    decode = seen.main.decode_by_mode.get("graph")
+    since = decode.replay_allocations if decode is not None else None
+    told = f"; in all {counted(decode.replays, 'replay')} {since:,}" if decode is not None and since is not None else ""
     return judged(
-        not changed and not end.allocations and not end.device_allocations, f"{count}{replays}; {change_told}."
+        not changed and not end.allocations and not end.device_allocations and not since,
+        f"{count}; {change_told} in the replay phase{told}.",
     )
 
 
 def _replay_reason(seen: Evidence) -> Finding:
     fixed, end = seen.main.addresses, seen.end("replay")
     if fixed is None or end is None or not fixed.checked:
-        return not_measured("no addresses compared during replays")
+        return not_measured("no replay phase that has ended, with addresses compared")
     return judged(
         seen.moved == 0,
         f"The addresses of {counted(len(fixed.fixed), 'tensor')} were compared {counted(fixed.checked, 'time')}; "

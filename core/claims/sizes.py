@@ -87,8 +87,8 @@ def _growth(seen: Evidence) -> Finding:
 
 def _own_cache(seen: Evidence) -> Finding:
     own, shared = seen.rows("batches"), seen.rows("batches", "shared-cache")
-    if len(own) < 2 or len(shared) < 2:
-        return not_measured("caches of their own and one shared cache were not both measured")
+    if not _comparable(own, shared):
+        return not_measured("caches of their own and one shared cache were not both measured, for the same batch sizes")
     alone, together = _kv(own), _kv(shared)
     wrong = [row.value for row in shared if row.verdict == "mismatch"]
     if wrong:
@@ -102,8 +102,8 @@ def _own_cache(seen: Evidence) -> Finding:
 
 def _paging(seen: Evidence) -> Finding:
     own, paged = seen.rows("batches"), seen.rows("batches", "paged")
-    if len(own) < 2 or len(paged) < 2:
-        return not_measured("caches of their own and a paged cache were not both measured")
+    if not _comparable(own, paged):
+        return not_measured("caches of their own and a paged cache were not both measured, for the same batch sizes")
     alone, together = _kv(own), _kv(paged)
     wrong = [row.value for row in paged if row.verdict == "mismatch"]
     if wrong:
@@ -111,8 +111,14 @@ def _paging(seen: Evidence) -> Finding:
     if together >= alone:
         return Finding("does_not_hold", f"The paged cache takes {mib(together)}, caches of their own {mib(alone)}.")
     sliced = seen.rows("batches", "shared-cache")
-    other = f"; one sliced cache needs no paging for it: {mib(_kv(sliced))}" if len(sliced) > 1 else ""
+    other = f"; one sliced cache needs no paging for it: {mib(_kv(sliced))}" if _comparable(own, sliced) else ""
     return Finding("holds", f"The paged cache takes {mib(together)}, caches of their own {mib(alone)}{other}.")
+
+
+def _comparable(own: tuple[SweepRow, ...], other: tuple[SweepRow, ...]) -> bool:
+    """Whether both are of the same several batch sizes: while a sweep goes on, one of them is short of rows."""
+    sizes = {row.value for row in own}
+    return len(sizes) > 1 and sizes == {row.value for row in other}
 
 
 def _kv(rows: tuple[SweepRow, ...]) -> int:

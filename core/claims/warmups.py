@@ -17,7 +17,7 @@ def _enough(seen: Evidence) -> Finding:
         return Finding("does_not_hold", "After three warmups the capture failed.")
     replay = done(run, "replay")
     if replay is None:
-        return not_measured("no replays after three warmups")
+        return not_measured("no replay phase that has ended after three warmups")
     grown = abs(change(replay, "reserved") or 0) + abs(change(replay, "driver") or 0)
     holds = not late and grown == 0
     found = listed(late) if late else "nothing that should have come before"

@@ -20,7 +20,7 @@ def _prefill(seen: Evidence) -> Finding:
 def _create(seen: Evidence) -> Finding:
     size, model = seen.items("static_cache").get(phases.KV), seen.model
     if size is None or model is None:
-        return not_measured("no StaticCache was allocated")
+        return not_measured(phases.NO_CACHE)
     whole = model.static_cache_bytes
     return judged(size == whole, f"The StaticCache was allocated in full: {mib(size)} of {mib(whole)}.")
 
@@ -46,6 +46,8 @@ def _capture(seen: Evidence) -> Finding:
     graph, row = seen.main.graph, seen.main.phase("capture")
     if row.status == "failed":
         return Finding("does_not_hold", "The capture of the decode step failed.")
+    if row.status == "running":
+        return not_measured("the capture has not ended")
     if graph is None:
         return not_measured(row.end.reason if row.end is not None and row.end.reason else "no capture")
     nodes = f"{graph.nodes:,} nodes" if graph.nodes is not None else "an unknown number of nodes"
@@ -55,7 +57,7 @@ def _capture(seen: Evidence) -> Finding:
 def _decode(seen: Evidence) -> Finding:
     decode, check = seen.main.decode_by_mode.get("graph"), seen.main.verification
     if decode is None or not decode.replays:
-        return not_measured("no replays")
+        return not_measured("no tokens decoded by replays, but for those of comparisons and checks")
     copied = (
         [tensor.name for tensor in seen.main.addresses.fixed if tensor.update == "copy_"] if seen.main.addresses else []
     )

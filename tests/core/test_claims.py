@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgtop.core import recordings
 from cgtop.core.bundled import bundled_runs, telling_states
 from cgtop.core.claims import STATEMENTS, claims_of
 from cgtop.core.claims.evidence import Evidence
 from cgtop.core.events import (
     Claim,
+    Demonstration,
     DeviceInfo,
     DynamicCapture,
     Event,
@@ -25,6 +28,7 @@ from cgtop.core.events import (
 )
 from cgtop.core.memory_map import MIB
 from cgtop.core.phases import PHASE_IDS
+from cgtop.core.recording import Recording, open_recording
 from cgtop.core.state import PhaseState, RunState, Sweep, fold
 from tests.core import guide_run
 from tests.core.guide_run import ITEMS, batch_row, change, demonstration, guide_runs, length_row, main_run
@@ -38,6 +42,10 @@ OWN_CONTRADICTION = "lengths.per_1k"
 
 def verdicts(runs: Runs) -> dict[str, str]:
     return {claim.id: claim.verdict for claim in claims_of(runs)}
+
+
+def bundled(name: str) -> Recording:
+    return open_recording(Path(recordings.__file__).with_name(f"{name}.jsonl.gz"))
 
 
 def main(**fields: object) -> Perturbation:
@@ -354,11 +362,67 @@ def test_one_state_tells_both_stages_of_the_demonstration() -> None:
 def test_an_input_that_is_rebound_on_purpose_is_no_address_that_moved() -> None:
     run = main_run()
     assert run.addresses is not None
-    rebound = change(run, addresses=change(run.addresses, moved=1), demonstration=demonstration("broken", (5, 5)))
+    away = change(run.addresses, fixed=tuple(change(tensor, moved=True) for tensor in guide_run.FIXED), moved=1)
+    rebound = change(run, addresses=away, demonstration=demonstration("broken", (5, 5)))
     judged = verdicts([rebound])
     assert judged["phases.replay_reason"] == verdicts([run])["phases.replay_reason"] == "holds"
-    worse = change(rebound, addresses=change(run.addresses, moved=2))
+    worse = change(rebound, addresses=change(away, moved=2))
     assert verdicts([worse])["phases.replay_reason"] == "does_not_hold"
+
+
+def test_an_input_put_right_again_did_not_move_before_the_next_list_of_addresses_either() -> None:
+    recording = bundled("h200-qwen3-4b")
+    place = next(n for n, e in enumerate(recording.events) if isinstance(e, Demonstration) and e.stage == "mended") + 1
+    state = recording.state_after(place)
+    assert state.addresses is not None and state.addresses.moved == 1
+    judged = verdicts([state])
+    assert (judged["phases.replay_reason"], judged["workflow.copy"]) == ("holds", "holds")
+
+
+def test_ways_of_serving_are_compared_over_the_same_batch_sizes() -> None:
+    """In the middle of a sweep one way has fewer rows: its smaller sum, or its larger one, is no finding."""
+    every = [*OWN, *ONE_SHARED, *(batch_row(size, "paged", 2306 if size == 16 else 0) for size in (16, 8, 4, 2, 1))]
+    judged = verdicts(rows_("batches", *every)(guide_runs()))
+    assert (judged["batches.own_cache"], judged["batches.paging"]) == ("does_not_hold", "holds")
+    for some in (every[:7], every[:9], [*every[5:10], *every[:2]]):
+        assert verdicts(rows_("batches", *some)(guide_runs()))["batches.own_cache"] == "not_measured", some
+    for some in (every[:12], [*every[10:], *every[:2]]):
+        assert verdicts(rows_("batches", *some)(guide_runs()))["batches.paging"] == "not_measured", some
+
+
+def test_the_largest_overhead_is_known_when_warmup_and_capture_have_added_theirs() -> None:
+    for status in ("pending", "running"):
+        rows = [change(row, status=status, end=None) if row.id == "capture" else row for row in main_run().phases]
+        assert verdicts([change(main_run(), phases=tuple(rows))])["phases.main"] == "not_measured"
+
+
+def test_a_capture_is_judged_when_it_has_ended() -> None:
+    rows = [change(row, status="running", end=None) if row.id == "capture" else row for row in main_run().phases]
+    judged = verdicts([change(main_run(), phases=tuple(rows))])
+    assert {judged[name] for name in ("workflow.capture", "addresses.copy")} == {"not_measured"}
+
+
+def test_an_allocation_in_a_later_replay_is_one_of_a_replay() -> None:
+    """The phase's counters are of its own replays; the decode loop counts all of them."""
+    run = main_run()
+    graph = change(run.decode_by_mode["graph"], replays=4000, replay_allocations=3)
+    (claim,) = (
+        found
+        for found in claims_of([change(run, decode_by_mode={**run.decode_by_mode, "graph": graph})])
+        if found.id == "phases.replay"
+    )
+    assert claim.verdict == "does_not_hold" and "in all 4,000 replays 3" in claim.finding
+
+
+@pytest.mark.parametrize("experiment", ["batches", "check"])
+def test_what_an_experiment_did_is_not_denied(experiment: str) -> None:
+    """A sweep allocates caches and a check replays, but outside of the phases that these statements are judged by."""
+    recording = bundled(f"h200-qwen3-4b-{experiment}")
+    findings = {claim.id: claim.finding for claim in claims_of([recording.state_after(len(recording.events))])}
+    if experiment == "batches":
+        assert findings["phases.static_cache"] == "Not measured: no static cache phase that has ended."
+    assert findings["phases.replay"] == "Not measured: no replay phase that has ended, with the allocator's counters."
+    assert "for those of comparisons and checks" in findings["workflow.decode"]
 
 
 def test_speeds_are_of_the_longest_stretch_and_of_more_than_a_few_steps() -> None:
