@@ -18,6 +18,8 @@ class Statement(NamedTuple):
     def verdict(self, seen: Evidence) -> Finding:
         """By the runs that can tell it, and naming those that its figures are of where there are several."""
         able = seen.only(self.case.covers)
+        if seen.runs and all(run.hello is None for run in seen.runs):
+            return not_measured("the run has not begun")
         if not able.runs:
             return not_measured(f"it takes {self.case.what}")
         found = self.judge(able)

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from cgtop.core.checklist import CHECK_NAMES
 from cgtop.core.commands import Cancel, RunCheck
-from cgtop.core.events import Check, End, Status, SweepBegin
+from cgtop.core.events import Check, End, PhaseBegin, Status, SweepBegin
 from cgtop.core.playback import Player
 from cgtop.core.recording import open_recording
 from cgtop.core.sources import RecordedSource, bundled_recording
@@ -31,7 +31,7 @@ def drawn(view: CheckSlice, width: int = 120, height: int = 34) -> str:
     return text(render_checks(view, width, height))
 
 
-def state_of(*events: Check | Status | End | SweepBegin) -> RunState:
+def state_of(*events: Check | Status | End | SweepBegin | PhaseBegin) -> RunState:
     state = fold(RunState(), hello())
     for event in events:
         state = fold(state, event)
@@ -66,6 +66,15 @@ def test_while_it_runs_what_is_still_to_come_is_named() -> None:
     assert "waiting  graph = eager" in drawn(view)
     over = CheckSlice.of(fold(state, End(reason="worker_died", exit_code=1)))
     assert "■ interrupted, 7 of 19" in drawn(over) and "waiting" not in drawn(over)
+
+
+def test_a_phase_that_the_checks_run_is_no_end_of_them() -> None:
+    state = state_of(Status(state="running"), *checks()[:5], Status(state="running", phase="load"))
+    for seen in (state, fold(state, PhaseBegin(phase="load"))):
+        lines = drawn(CheckSlice.of(seen))
+        assert "▶ checking, 5 of 19 so far" in lines and "waiting  warmup explained" in lines
+    first = state_of(Status(state="running", phase="load"), PhaseBegin(phase="load"))
+    assert "▶" not in drawn(CheckSlice.of(first))
 
 
 def test_a_run_that_is_over_without_a_check_that_is_not_essential_passes_as_in_the_report() -> None:

@@ -52,6 +52,11 @@ def test_before_anything_is_measured_nothing_holds() -> None:
         assert {claim.verdict for claim in GuideSlice.of(state).claims} == {"not_measured"}
 
 
+def test_before_the_device_is_known_none_is_missed() -> None:
+    """The worker starts for some seconds, perhaps on a GPU."""
+    assert {claim.finding for claim in GuideSlice.of(RunState()).claims} == {"Not measured: the run has not begun."}
+
+
 def test_a_run_on_the_cpu_says_what_it_takes() -> None:
     on_cpu = msgspec.structs.replace(hello(), device=DeviceInfo(kind="cpu", name="a CPU"))
     view = GuideSlice.of(fold(RunState(), on_cpu))

@@ -45,7 +45,7 @@ class CheckSlice(msgspec.Struct, frozen=True, kw_only=True):
         sweeping = any(sweep.end is None for sweep in state.sweeps.values())
         return cls(
             checks=in_order(state.checks),
-            running=measuring(state) and not sweeping,
+            running=(measuring(state) and not sweeping) or _in_a_phase_of_theirs(state),
             over=state.end is not None,
             recorded=recorded,
             elsewhere=play_command("check") if not state.checks else "",
@@ -117,6 +117,13 @@ def _in_full(view: CheckSlice) -> list[Content]:
     found = clean(check.measured) + (f"; expected {clean(check.expected)}" if check.expected else "")
     why = f"; {clean(check.why)}" if check.why else ""
     return [paragraph(clean(check.name), f"{found}{why}.")]
+
+
+def _in_a_phase_of_theirs(state: RunState) -> bool:
+    """Whether a phase runs between two checks. Whoever ends them early tells every one that is left as n/a."""
+    made = {check.name for check in state.checks}
+    busy = state.status is not None and state.status.state == "running" and state.end is None
+    return busy and bool(made) and not made.issuperset(CHECK_NAMES)
 
 
 def check_lines(check: Check) -> list[Content]:
