@@ -18,7 +18,7 @@ def _faster(seen: Evidence) -> Finding:
         return not_measured("no eager and graph speed of one run")
     eager, graph = seen.speed("eager"), seen.speed("graph")
     figures = f": {eager:,.1f} → {graph:,.1f} tok/s" if eager is not None and graph is not None else ""
-    return judged(ratio > 1, f"Graph over eager is ×{ratio:.2f}{figures}.")
+    return judged(ratio > 1, f"Graph over eager is ×{ratio:.2f}{_compared(seen)}{figures}.")
 
 
 def _ratio(seen: Evidence) -> Finding:
@@ -26,7 +26,8 @@ def _ratio(seen: Evidence) -> Finding:
     if ratio is None:
         return not_measured("no valid eager and graph speed of one run")
     near = abs(ratio / guide.SPEED_UP - 1) <= NEAR
-    return judged(near, f"×{ratio:.2f} was measured, beside the guide's ×{guide.SPEED_UP:.2f}; {MACHINE}.")
+    measured = f"×{ratio:.2f} was measured{_compared(seen)}"
+    return judged(near, f"{measured}, beside the guide's ×{guide.SPEED_UP:.2f}; {MACHINE}.")
 
 
 def _eager(seen: Evidence) -> Finding:
@@ -42,6 +43,11 @@ def _figure(seen: Evidence, what: str, tok_s: float | None, printed: float) -> F
         return not_measured(f"no valid speed of {what.lower()} steps")
     near = abs(tok_s / printed - 1) <= NEAR
     return judged(near, f"{what} steps decode {tok_s:,.1f} tok/s, beside the guide's ~{printed:,.0f}; {MACHINE}.")
+
+
+def _compared(seen: Evidence) -> str:
+    """The gauge of the phases shows the longest stretches; a comparison is better, and is another figure."""
+    return " in the comparison" if seen.comparison is not None and seen.comparison.ratio is not None else ""
 
 
 def _reason(seen: Evidence) -> Finding:

@@ -425,6 +425,12 @@ def test_what_an_experiment_did_is_not_denied(experiment: str) -> None:
     assert "for those of comparisons and checks" in findings["workflow.decode"]
 
 
+def test_a_speed_up_says_whether_it_is_of_the_comparison() -> None:
+    for run, told in ((main_run(), True), (change(main_run(), comparison=None), False)):
+        findings = {claim.id: claim.finding for claim in claims_of([run])}
+        assert all(("in the comparison" in findings[name]) is told for name in ("speed.faster", "speed.ratio"))
+
+
 def test_speeds_are_of_the_longest_stretch_and_of_more_than_a_few_steps() -> None:
     short, long = guide_run.decode("eager", 18.0), guide_run.decode("eager", 27.0)
     run = change(main_run(), comparison=None)
