@@ -21,6 +21,7 @@ _RECORDED: dict[str, str] = {
     "verify": "recorded: live, this key verifies the graph again",
     "options": f"recorded: its settings stay; live: {on_the_cpu()}",
 }
+_NOTHING_TO_MEASURE = "m measures in the views cache lengths, batch sizes, compare and checks"
 _COMMAND_WORDS: dict[str, str] = {
     "run_phase": "next phase",
     "run_all": "run all",
@@ -57,6 +58,8 @@ def refusal(action: str, facts: Facts) -> str | None:
     if facts.kind == "recorded":
         if name == "mode":
             return f"recorded: the run switched modes itself; live, this key sets {mode_of(action)}"
+        if name == "measure" and facts.view not in MEASURING_VIEWS:
+            return _NOTHING_TO_MEASURE
         return _RECORDED.get(name)
     if name in _PLAY:
         return "only a recording can be sought, stepped and sped up; this is live"
@@ -149,7 +152,7 @@ def _pause_refusal(state: RunState) -> str | None:
 
 def _measure_refusal(facts: Facts) -> str | None:
     if facts.view not in MEASURING_VIEWS:
-        return "m measures in the views cache lengths, batch sizes, compare and checks"
+        return _NOTHING_TO_MEASURE
     if measuring(facts.state):
         return None
     running = facts.state.running_phase

@@ -347,6 +347,9 @@ def test_what_a_recording_refuses_is_said_in_the_room_beside_the_seek_bar() -> N
     for action in ("mode('eager')", "mode('dynamic')", "mode('graph')", "try_capture", "options", "measure", "verify"):
         said = refusal(action, facts)
         assert said is not None and len(said) <= 75
+    assert refusal("measure", msgspec.structs.replace(facts, view="guide")) == refusal("measure", facts)
+    measures = refusal("measure", msgspec.structs.replace(facts, view="checks"))
+    assert measures == "recorded: live, this key measures"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Leaving in a real terminal: by key, by signal, by losing it. The terminal is as it was, the exit code says why."""
 
+import functools
 import os
 import pty
 import signal
@@ -49,6 +50,10 @@ def finished(child: pexpect.spawn) -> tuple[bytes, int]:
     rest: bytes = child.before
     child.close()
     return rest, 256 if child.exitstatus is None else child.exitstatus
+
+
+def is_a_zombie(pid: int) -> bool:
+    return process_state(pid) == "Z"
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
@@ -117,18 +122,19 @@ def test_losing_the_terminal_ends_the_program() -> None:
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_ends_the_program_although_nobody_reads_its_terminal(number: signal.Signals) -> None:
-    child = started()
-    end = time.monotonic() + PATIENCE_S
-    while not waits_to_write(child.pid):
-        child.send(b"12")
-        time.sleep(0.05)
-        assert time.monotonic() < end, "all that was drawn was taken"
-    os.kill(child.pid, number)
-    assert wait_until(lambda: process_state(child.pid) == "Z")
-    _, code = finished(child)
-    assert code == 128 + number
+def test_a_signal_ends_the_program_although_nobody_reads_its_terminal() -> None:
+    children = {number: started() for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    for number, child in children.items():
+        end = time.monotonic() + PATIENCE_S
+        while not waits_to_write(child.pid):
+            child.send(b"12")
+            time.sleep(0.05)
+            assert time.monotonic() < end, "all that was drawn was taken"
+        os.kill(child.pid, number)
+    for number, child in children.items():
+        assert wait_until(functools.partial(is_a_zombie, child.pid)), number.name
+        _, code = finished(child)
+        assert code == 128 + number
 
 
 def test_standard_error_in_a_file_leaves_the_screen_on_the_terminal(tmp_path: Path) -> None:
