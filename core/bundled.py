@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from . import recordings
-from .events import Demonstration, Event, Hello
+from .events import Event, Hello
 from .live import command
 from .recording import RecordingError, open_recording
 from .state import RunState, fold
@@ -29,14 +29,12 @@ class RecordedRun(msgspec.Struct, frozen=True):
 
 
 def telling_states(events: Iterable[Event]) -> tuple[RunState, ...]:
-    """The last state, then that of each run before it and those of which a later event hides something."""
+    """The last state, then that of each run before it."""
     state, kept = RunState(), list[RunState]()
     for event in events:
         if isinstance(event, Hello) and state.hello is not None:
             kept.append(state)
         state = fold(state, event)
-        if isinstance(event, Demonstration) and event.stage == "broken":
-            kept.append(state)
     return (state, *kept)
 
 

@@ -1,4 +1,7 @@
-"""How much memory a run on the CPU may take, asked before it is taken: Linux ends who takes too much without a word."""
+"""How much of the host's memory there is, for a model on the CPU and for logits that are compared.
+
+Asked before it is taken: Linux ends who takes too much without a word.
+"""
 
 from pathlib import Path
 

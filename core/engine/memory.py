@@ -61,9 +61,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNOWNED = Owner("other_tensors", "unexplained", "")
+"""An active block that nothing registered and no live tensor explains."""
 ALLOCATORS_ONLY = ("cublas_workspace", "other_tensors")
 """Requested buckets that take an allocator's map to be known; without one they hold only what is registered, if any."""
-"""An active block that nothing registered and no live tensor explains."""
 
 
 def attribute(

@@ -44,8 +44,8 @@ class PhaseSequence:
         """Run this phase again, and those behind it."""
         self._index = PHASE_IDS.index(phase)
 
-    def run_next(self, *, headless: bool) -> PhaseId:
-        """Run the next phase, or tell why this device has none such; returns which. Raises what the phase raises.
+    def run_next(self, *, headless: bool) -> None:
+        """Run the next phase, or tell why this device has none such. Raises what the phase raises.
 
         The replay phase only begins here: decoding ends it. `headless`: nobody watches, so it goes on in no other mode.
         """
@@ -58,7 +58,6 @@ class PhaseSequence:
         else:
             self._run(phase, headless=headless)
         self._index += 1
-        return phase
 
     def _run(self, phase: PhaseId, *, headless: bool) -> None:
         if phase == "release":

@@ -338,7 +338,7 @@ def test_claims_are_events() -> None:
         assert isinstance(again, Claim) and again == claim
 
 
-def test_states_that_a_later_event_hides_are_kept() -> None:
+def test_the_last_state_of_each_run_of_a_stream_is_kept() -> None:
     events: list[Event] = [
         *sample_run(decode_events=1),
         demonstration("broken", (5, 5)),
@@ -346,7 +346,8 @@ def test_states_that_a_later_event_hides_are_kept() -> None:
     ]
     states = telling_states([*events, *sample_run(decode_events=1)])
     stages = [state.demonstration.stage if state.demonstration else None for state in states]
-    assert stages == [None, "broken", "mended"]
+    assert stages == [None, "mended"]
+    assert [Evidence([state]).demonstration("broken") is not None for state in states] == [False, True]
 
 
 def test_one_state_tells_both_stages_of_the_demonstration() -> None:

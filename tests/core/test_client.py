@@ -16,7 +16,7 @@ from cgtop.core.commands import Pause, Quit, RunAll, RunPhase, SetMode
 from cgtop.core.event_queue import LOGS_PENDING_MAX, EventQueue
 from cgtop.core.events import Decode, End, Error, Event, Hello, Log, PhaseBegin, PhaseEnd, Status, Tokens
 from cgtop.core.settings import RunSettings
-from tests.fakes.processes import is_running, wait_until
+from tests.fakes.processes import holds, is_running, takes_less, wait_until
 from tests.sample import sample_run
 
 
@@ -239,30 +239,38 @@ def test_neither_sending_nor_closing_waits_for_a_step_that_hangs(session: str) -
             client.close()  # again: nothing happens
             return sent - began, closed - sent
 
-    # A machine that is busy for a moment makes one try slow, not all.
-    assert any(sent < 1.0 and closed < 2.0 for sent, closed in (sent_and_closed() for _ in range(5)))
+    def in_time() -> bool:
+        sent, closed = sent_and_closed()
+        return sent < 1.0 and closed < 2.0
+
+    assert holds(in_time)
 
 
 def test_closing_in_the_middle_of_a_burst_never_hangs() -> None:
     threads = threading.active_count()
     descriptors = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0  # noqa: PTH208
+    assert takes_less(1.5, slowest_of_fifty_closed)
+    assert wait_until(lambda: threading.active_count() <= threads)
+    if sys.platform == "linux":
+        assert wait_until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)  # noqa: PTH208
+
+
+def slowest_of_fifty_closed() -> float:
+    """Seconds of the slowest `close` of fifty clients in a burst; each has its `End`, and none leaves a worker."""
     pids, took = [], []
     for number in range(50):
         client = EngineClient(RunSettings(), session="tests.fakes.sessions:endless")
         pids.append(client.pid)
-        events_until(client, Hello)
+        next(event for event in client.events() if isinstance(event, Hello))
         time.sleep(number % 5 * 0.005)
         began = time.monotonic()
         client.close(0.05)
         took.append(time.monotonic() - began)
         *_, end = client.events()
         assert isinstance(end, End)
-    assert sum(seconds < 1.5 for seconds in took) >= 45, took  # a busy machine may be late now and then
     assert len(set(pids)) == 50
     assert not any(is_running(pid) for pid in pids if pid is not None)
-    assert wait_until(lambda: threading.active_count() <= threads)
-    if sys.platform == "linux":
-        assert wait_until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)  # noqa: PTH208
+    return max(took)
 
 
 def test_lines_that_are_no_events_become_log_lines() -> None:

@@ -244,11 +244,17 @@ async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_
             return painted(*args, **kwargs)
 
         pilot.app.screen._compositor.render_update = counted  # type: ignore[method-assign]
-        begun = time.monotonic()
-        while (elapsed := time.monotonic() - begun) < 1.5 or len(calls) < 5:
-            source.clock.now = elapsed
-            await asyncio.sleep(0.01)
-        assert len(calls) <= 10 * elapsed + 2, "and one at each end, where a poll is late"
+
+        async def in_time() -> bool:
+            calls.clear()
+            begun = time.monotonic()
+            while (elapsed := time.monotonic() - begun) < 1.5 or len(calls) < 5:
+                source.clock.now += 0.01
+                await asyncio.sleep(0.01)
+            return len(calls) <= 10 * elapsed + 1
+
+        # A poll that comes late on a busy machine is near the next one: twice in a row is none.
+        assert await in_time() or (await in_time() and await in_time())
 
 
 @pytest.mark.parametrize("key", ["pagedown", "pageup", "down", "enter", "end"])
