@@ -1,5 +1,6 @@
 """Driving the app in tests: started on a source, looked at as text."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from cgtop.core.sources import Source
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.notice import NoticeBar
+from tests.fakes.processes import PATIENCE_S
 
 
 @asynccontextmanager
@@ -44,6 +46,16 @@ def notice(pilot: Pilot[Any]) -> str:
 
 def shown_view(pilot: Pilot[Any]) -> str:
     return app_of(pilot).main.shown
+
+
+async def shows(pilot: Pilot[Any], *texts: str) -> bool:
+    """Whether the screen comes to show all of these; a view that was just chosen is laid out and drawn first."""
+    until = time.monotonic() + PATIENCE_S
+    while not all(text in screen_text(pilot) for text in texts):
+        if time.monotonic() > until:
+            return False
+        await pilot.pause(0.01)
+    return True
 
 
 def screen_text(pilot: Pilot[Any]) -> str:

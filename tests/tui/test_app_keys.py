@@ -32,7 +32,7 @@ from cgtop.tui.refusals import Facts, refusal, refusal_words
 from cgtop.tui.screens.modal import AskScreen
 from cgtop.tui.views import VIEWS, view_key
 from tests.sample import hello
-from tests.tui.driving import app_of, notice, on_main, running, screen_text, shown_view
+from tests.tui.driving import app_of, notice, on_main, running, screen_text, shown_view, shows
 from tests.tui.fakes import FakeLive, FakeRecorded, folded, until
 
 DECODING = until("replay", decoding=True)
@@ -174,7 +174,7 @@ async def test_the_number_keys_tab_and_a_click_choose_the_view() -> None:
         for view in VIEWS:
             await pilot.press(view_key(view.id))
             assert shown_view(pilot) == view.id
-            assert f"[{view_key(view.id)} {view.title}]" in screen_text(pilot)
+            assert await shows(pilot, f"[{view_key(view.id)} {view.title}]")
         await pilot.press("tab")
         assert shown_view(pilot) == "phases"
         await pilot.press("shift+tab")
@@ -188,8 +188,7 @@ async def test_an_error_is_told_in_every_view() -> None:
     async with running(FakeLive(FAILED)) as pilot:
         for view in VIEWS:
             await pilot.press(view_key(view.id))
-            await pilot.pause()
-            assert "the GPU is gone" in screen_text(pilot), view.id
+            assert await shows(pilot, "the GPU is gone"), view.id
 
 
 STATES: dict[str, Callable[[], Source]] = {

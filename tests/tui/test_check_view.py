@@ -16,7 +16,7 @@ from cgtop.core.state import RunState, fold
 from cgtop.tui.widgets.check_view import CheckSlice, CheckView, check_lines, render_checks
 from tests.make_screenshots import recorded_experiment
 from tests.sample import hello
-from tests.tui.driving import notice, running, screen_text
+from tests.tui.driving import notice, running, shows
 from tests.tui.experiments import checks
 from tests.tui.fakes import FakeLive
 
@@ -135,7 +135,7 @@ async def test_m_checks_the_machine_from_any_state_and_enter_opens_a_verdict() -
     source = FakeLive(state_of(Status(state="idle")))
     async with running(source) as pilot:
         await pilot.press("8")
-        assert "Press m to check this machine" in screen_text(pilot)
+        assert await shows(pilot, "Press m to check this machine")
         await pilot.press("enter")
         assert notice(pilot) == "nothing to open here"
         await pilot.press("m")
@@ -145,7 +145,7 @@ async def test_m_checks_the_machine_from_any_state_and_enter_opens_a_verdict() -
         await pilot.press("m")
         assert source.sent == [RunCheck(), Cancel()]
         await pilot.press("down", "down", "down", "enter")
-        assert "expected: another" in screen_text(pilot)
+        assert await shows(pilot, "expected: another")
 
 
 async def test_the_recorded_checks_are_shown_as_recorded() -> None:
@@ -156,8 +156,6 @@ async def test_the_recorded_checks_are_shown_as_recorded() -> None:
     source.player.seek(recording.times[-1])
     async with running(source) as pilot:
         await pilot.press("8")
-        shown = screen_text(pilot)
-        assert "✓ PASSED: 19 PASS" in shown and "RECORDED" in shown
-        assert "8,044,936,704 B" in shown
+        assert await shows(pilot, "✓ PASSED: 19 PASS", "RECORDED", "8,044,936,704 B")
         await pilot.press("m")
         assert "recorded" in notice(pilot)

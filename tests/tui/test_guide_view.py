@@ -14,7 +14,7 @@ from cgtop.tui.claim_words import TITLES, WORDS
 from cgtop.tui.widgets.guide_view import MARKS, GuideSlice, GuideView, claim_lines, render_guide
 from tests.core.guide_run import main_run
 from tests.sample import hello
-from tests.tui.driving import app_of, running, screen_text
+from tests.tui.driving import app_of, running, shows
 
 SIZES = [(20, 3), (40, 8), (40, 12), (60, 20), (80, 24), (120, 30), (200, 70)]
 
@@ -109,12 +109,10 @@ async def test_verdicts_come_while_a_recording_plays_and_enter_opens_one() -> No
     async with running(source) as pilot:
         await pilot.press("9")
         at_first = sum(claim.verdict == "holds" for claim in claims_of((app_of(pilot).state,)))
-        assert at_first < 5 and f"{at_first} hold, " in screen_text(pilot)
+        assert at_first < 5 and await shows(pilot, f"{at_first} hold, ")
         source.player.seek(recording.times[-1])
         app_of(pilot).tick()
-        await pilot.pause()
-        shown = screen_text(pilot)
         held = sum(claim.verdict == "holds" for claim in claims_of((app_of(pilot).state,)))
-        assert held > 15 and f"{held} hold, " in shown and "RECORDED" in shown
+        assert held > 15 and await shows(pilot, f"{held} hold, ", "RECORDED")
         await pilot.press("down", "enter")
-        assert "The guide says: Eager decoding gives about 25 tok/s." in screen_text(pilot)
+        assert await shows(pilot, "The guide says: Eager decoding gives about 25 tok/s.")
