@@ -59,11 +59,11 @@ def _end(rig: Rig, rows: Sequence[SweepRow], *, cancelled: bool) -> SweepEnd:
     if len({length for length, _ in points}) < 2:
         return end
     line = fit_line([length for length, _ in points], [total for _, total in points])
-    token_bytes = rig.token_bytes()
     notes = (
-        f"slope: {line.slope:,.0f} B a token; keys and values of a token are {token_bytes:,} B by the closed form",
-        f"intercept: {line.intercept / MIB:,.1f} MiB that do not grow with the length: workspace, logits and inputs, "
-        "the pool's part that is free between steps, and the executable graph",
+        f"slope: {line.slope:,.0f} B a token; by the closed form, its keys and values are {rig.token_bytes():,} B",
+        f"intercept: {line.intercept / MIB:,.1f} MiB at no token: workspace, logits and inputs, the executable graph, "
+        "and what the pool holds at any length",
+        *_held(rows),
     )
     return msgspec.structs.replace(
         end,
@@ -71,4 +71,16 @@ def _end(rig: Rig, rows: Sequence[SweepRow], *, cancelled: bool) -> SweepEnd:
         intercept_bytes=line.intercept,
         r_squared=line.r_squared,
         notes=(*notes, *end.notes),
+    )
+
+
+def _held(rows: Sequence[SweepRow]) -> tuple[str, ...]:
+    """What pools hold beyond tensors that stay, where that grows: it makes the line steeper than the closed form."""
+    told = {row.value: row.held_bytes for row in rows if row.status == "done" and row.held_bytes is not None}
+    if not told or told[min(told)] == told[max(told)]:
+        return ()
+    figures = ", ".join(f"{held / MIB:,.1f} at {length:,}" for length, held in sorted(told.items()))
+    return (
+        f"held by the pool beyond tensors that stay, in MiB: {figures} tokens. A step needs it while it runs, and it "
+        "comes in whole segments of the allocator: what it grows by is in the slope, beside keys and values",
     )

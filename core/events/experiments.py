@@ -111,6 +111,13 @@ class SweepRow(Event, frozen=True, kw_only=True, tag="sweep_row"):
     needed_bytes: Bytes | None = None
     hint: str = ""
 
+    @property
+    def held_bytes(self) -> int | None:
+        """What the pools of a cache length's row hold beyond tensors that stay: temporaries, in whole segments."""
+        if self.total_bytes is None or self.allocated_bytes is None:
+            return None
+        return self.total_bytes - self.allocated_bytes - (self.driver_bytes or 0)
+
 
 class SweepEnd(Event, frozen=True, kw_only=True, tag="sweep_end"):
     """A sweep is over, or was cancelled. The fit is over `cache_lens`: total overhead = intercept + slope × length."""

@@ -140,7 +140,7 @@ def test_a_sweep_leaves_nothing_but_the_workspace_of_its_stream(request: pytest.
     assert sum(after.buckets.values()) == after.total_bytes
 
 
-def test_the_slope_is_the_kv_of_a_token(lengths: Talk) -> None:
+def test_a_token_more_allocates_its_kv_and_the_line_is_through_the_totals(lengths: Talk) -> None:
     model = lengths.model
     token = 2 * model.kv_heads * model.head_dim * 2 * model.layers
     short, long = lengths.of(SweepRow)
@@ -149,9 +149,24 @@ def test_the_slope_is_the_kv_of_a_token(lengths: Talk) -> None:
         assert row.kv_bytes == row.value * token + 8 * model.layers
         assert row.workspace_bytes and row.allocated_bytes is not None
         assert 0 <= row.allocated_bytes - row.kv_bytes - row.workspace_bytes < 4 * MIB
+    assert short.allocated_bytes is not None and long.allocated_bytes is not None
+    span = long.value - short.value
+    assert long.allocated_bytes - short.allocated_bytes == pytest.approx(span * token, abs=MIB)
     end = lengths.of(SweepEnd)[0]
-    assert end.slope_bytes_per_token == pytest.approx(token, rel=0.05)
+    assert short.total_bytes is not None and long.total_bytes is not None
+    assert end.slope_bytes_per_token == pytest.approx((long.total_bytes - short.total_bytes) / span)
     assert end.intercept_bytes is not None and end.intercept_bytes > 0
+
+
+def test_what_of_the_slope_is_not_kv_is_whole_segments_of_the_pool_and_said(lengths: Talk) -> None:
+    """Allocator segments are 2 MiB or 20 MiB and more: a step's temporaries of 1 MiB and more take one of these."""
+    held = []
+    for row in lengths.of(SweepRow):
+        assert row.total_bytes is not None and row.allocated_bytes is not None and row.pool_bytes is not None
+        held.append(row.total_bytes - row.allocated_bytes - (row.driver_bytes or 0))
+        assert row.pool_bytes % (2 * MIB) == 0 and 0 <= held[-1] <= row.pool_bytes
+    told = [note for note in lengths.of(SweepEnd)[0].notes if note.startswith("held")]
+    assert bool(told) == (held[0] != held[-1])
 
 
 def test_the_runs_own_graph_is_right_after_a_sweeps_graphs_were_dropped(lengths: Talk) -> None:

@@ -35,8 +35,8 @@ def length_row(tokens: int, speed: float) -> SweepRow:
     return SweepRow(
         sweep="cache_lens", value=tokens, kv_bytes=tokens * TOKEN + 288, kv_closed_form_bytes=tokens * TOKEN,
         workspace_bytes=0, pool_bytes=22 * MIB, graph_io_bytes=304_128, allocated_bytes=tokens * TOKEN + 304_128,
-        reserved_bytes=tokens * TOKEN + 22 * MIB, driver_bytes=4 * MIB, peak_bytes=2 * MIB, tok_s=speed,
-        verdict="identical",
+        reserved_bytes=tokens * TOKEN + 22 * MIB, driver_bytes=4 * MIB, total_bytes=tokens * TOKEN + 26 * MIB,
+        peak_bytes=2 * MIB, tok_s=speed, verdict="identical",
     )  # fmt: skip
 
 

@@ -29,11 +29,32 @@ def row_of(lines: list[Content], value: str) -> str:
     return next(line.plain for line in lines if line.plain.strip().startswith(value))
 
 
-def test_what_a_row_adds_is_allocated_the_rest_of_its_pool_and_driver_or_unknown() -> None:
+def test_what_a_row_adds_is_what_the_report_says_too() -> None:
+    """Once told anew from other fields, which counted logits inside a shared pool twice."""
     row = length_row(1024, 120.0)
-    assert added(row) == 1024 * TOKEN + 22 * MIB + 4 * MIB
+    assert added((row, row)) == (row.total_bytes, row.total_bytes), "each length by itself"
     assert per(row, 1000) == pytest.approx(170 * MIB * 1000 / 1024)
-    assert added(msgspec.structs.replace(row, driver_bytes=None)) is None
+    assert added((msgspec.structs.replace(row, total_bytes=None),)) == (None,)
+
+
+def test_what_a_batch_size_adds_is_the_difference_of_the_sums_of_its_strategy() -> None:
+    rows = batches().rows
+    for strategy in {row.strategy for row in rows}:
+        mine = [one for one, row in zip(added(rows), rows, strict=True) if row.strategy == strategy]
+        assert None not in mine
+        assert sum(one or 0 for one in mine) == [row for row in rows if row.strategy == strategy][-1].total_bytes
+    lost = (rows[0], msgspec.structs.replace(rows[1], total_bytes=None), *rows[2:])
+    assert added(lost)[:4] == (rows[0].total_bytes, None, None, added(rows)[3])
+
+
+def test_what_the_pool_holds_beside_the_kv_is_told_where_it_grows() -> None:
+    view = cache_lens()
+    assert "Beside the KV" not in text(render_sweep(view, 160, 20)), "the same at every length"
+    last = view.rows[-1]
+    assert last.total_bytes is not None
+    grown = msgspec.structs.replace(last, total_bytes=last.total_bytes + 18 * MIB)
+    shown = text(render_sweep(msgspec.structs.replace(view, rows=(*view.rows[:-1], grown)), 160, 20))
+    assert "Beside the KV" in shown and "21.7 MiB for a step's temporaries at 256, 39.7 at 4,096" in shown
 
 
 def test_measured_closed_form_and_guide_stand_side_by_side() -> None:

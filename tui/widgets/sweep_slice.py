@@ -1,5 +1,6 @@
 """What is known of a sweep over cache lengths or batch sizes, taken out of a run's state."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
@@ -96,18 +97,20 @@ class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(value for value in values if value not in done)
 
 
-def added(row: SweepRow) -> int | None:
-    """Bytes that this row alone added: allocated, what its pool holds beyond its tensors, and driver.
+def added(rows: Sequence[SweepRow]) -> tuple[int | None, ...]:
+    """Bytes that each of these measured rows alone added, all of a sweep's in their order; null where unknown.
 
-    Null where any of these is unknown. `SweepRow.total_bytes` is the same summed over the rows of a strategy.
+    `SweepRow.total_bytes` is that of a cache length by itself, but with batch sizes the sum over a strategy's rows.
     """
-    if row.allocated_bytes is None or row.driver_bytes is None:
-        return None
-    held = max(0, row.pool_bytes - (row.graph_io_bytes or 0)) if row.pool_bytes is not None else 0
-    return row.allocated_bytes + held + row.driver_bytes
+    sums: dict[str, int | None] = {}
+    found = []
+    for row in rows:
+        before = sums.get(row.strategy, 0) if row.sweep == "batches" else 0
+        found.append(None if row.total_bytes is None or before is None else row.total_bytes - before)
+        sums[row.strategy] = row.total_bytes
+    return tuple(found)
 
 
 def per(row: SweepRow, tokens: int) -> float | None:
-    """Bytes that the row added, for each `tokens` tokens of its cache length."""
-    total = added(row)
-    return total * tokens / row.value if total is not None and row.value else None
+    """Bytes that the row of a cache length added, for each `tokens` tokens of it."""
+    return row.total_bytes * tokens / row.value if row.total_bytes is not None and row.value else None

@@ -40,8 +40,8 @@ def length_lines(view: SweepSlice, width: int) -> list[Content]:
     """The table of cache lengths with a line for each value, measured, failed or waited for."""
     done = [row for row in view.rows if row.status == "done"]
     columns = fitting(_length_columns(done), _room(width))
-    top = max([*(added(row) or 0 for row in done), *(_guide_total(row) or 0 for row in done)], default=0)
-    return _table(view, done, columns, width, top, lambda row: (row.kv_bytes, added(row), _guide_total(row)))
+    top = max([*(row.total_bytes or 0 for row in done), *(_guide_total(row) or 0 for row in done)], default=0)
+    return _table(view, done, columns, width, top, lambda row: (row.kv_bytes, row.total_bytes, _guide_total(row)))
 
 
 def batch_sections(view: SweepSlice, width: int) -> tuple[Content, list[Section]]:
@@ -90,7 +90,7 @@ def _length_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
         column("workspace", (mib(row.workspace_bytes) for row in rows), 9),
         column("pool", (mib(row.pool_bytes) for row in rows), 8),
         column("driver", (mib(row.driver_bytes) for row in rows), 10),
-        column("overhead", (mib(added(row)) for row in rows), 1),
+        column("overhead", (mib(row.total_bytes) for row in rows), 1),
         column("guide", (NA if row is None else count(row.total_mib) for row in guide), 2),
         column("/1,000", (_per(row, 1000) for row in rows), 5),
         column("guide's", (NA if row is None else count(row.per_1000_mib) for row in guide), 6),
@@ -109,7 +109,7 @@ def _batch_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
         column("pool", (mib(row.pool_bytes) for row in rows), 6),
         column("workspace", (mib(row.workspace_bytes) for row in rows), 10),
         column("driver", (mib(row.driver_bytes) for row in rows), 9),
-        column("added", (mib(added(row)) for row in rows), 5),
+        column("added", map(mib, added(rows)), 5),
         column("cumulative", (mib(row.total_bytes) for row in rows), 1),
         column("guide", ("" if row is None else count(row.cumulative_mib) for row in guide), 2),
         column("peak", (mib(row.peak_bytes) for row in rows), 11),

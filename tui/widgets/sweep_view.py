@@ -9,7 +9,7 @@ from ...core.memory_map import MIB
 from ..format import clean, count, mib, percent, size, tok_s
 from .columns import paragraph
 from .lines import LinesWidget, spread, wrapped
-from .sweep_slice import SweepCursor, SweepSlice, added, per
+from .sweep_slice import SweepCursor, SweepSlice, per
 from .sweep_tables import GUIDE_MARK, VERDICTS, Section, batch_sections, length_lines
 
 __all__ = ["SweepCursor", "SweepSlice", "SweepView", "render_sweep"]
@@ -191,9 +191,19 @@ def _length_words(view: SweepSlice) -> list[Content]:
                 "bold $text-accent",
             )
         )
-    done = [row for row in view.rows if row.status == "done" and added(row) is not None]
+    done = [row for row in view.rows if row.status == "done" and row.total_bytes is not None]
     if len(done) >= 2:
         shortest, longest = min(done, key=lambda row: row.value), max(done, key=lambda row: row.value)
+        least, most = shortest.held_bytes, longest.held_bytes
+        if least is not None and most is not None and least < most:
+            words.append(
+                paragraph(
+                    "Beside the KV",
+                    f"the pool holds {mib(least)} MiB for a step's temporaries at {count(shortest.value)}, "
+                    f"{mib(most)} at {count(longest.value)}. They come in whole segments, "
+                    "and what they grow by is in the slope.",
+                )
+            )
         first, last = per(shortest, 1000), per(longest, 1000)
         if first is not None and last is not None and first > last:
             words.append(

@@ -18,6 +18,7 @@ from cgtop.core.engine.sweep_rig import Rig
 from cgtop.core.engine.sweep_verify import Judged
 from cgtop.core.engine.verify import EAGER_RUNS_MAX, Comparison
 from cgtop.core.events import Error, PhaseEnd, Status, SweepBegin, SweepRow, Tokens
+from cgtop.core.memory_map import MIB
 from cgtop.core.settings import RunSettings
 from cgtop.core.state import RunState, fold
 from tests.core.engine.driving import Driven, with_
@@ -363,6 +364,21 @@ def test_the_line_through_the_totals_is_the_kv_of_a_token_and_the_rest(
     assert sweeping.end.intercept_bytes == pytest.approx(40)
     assert sweeping.end.r_squared == pytest.approx(1)
     assert sweeping.end.notes[0].startswith("slope: 7 B a token")
+    assert not [note for note in sweeping.end.notes if note.startswith("held")], "the same at every length"
+
+
+def test_what_a_pool_holds_in_whole_segments_is_told_beside_the_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeping = Sweeping(QUICK)
+    device = sweeping.device
+    device.pool_growth = [2 * MIB, 2 * MIB, 20 * MIB]
+    lengths = [16, 32, 64]
+    monkeypatch.setattr(device, "before_capture", lambda _: setattr(device, "retained", 7 * lengths.pop(0)))
+    rows = sweeping.sweep(LENGTHS)
+    slope = sweeping.end.slope_bytes_per_token
+    assert slope is not None and slope > 100_000
+    (told,) = [note for note in sweeping.end.notes if note.startswith("held")]
+    assert "2.0 at 16, 2.0 at 32, 20.0 at 64 tokens" in told
+    assert [row.allocated_bytes for row in rows] == [7 * length for length in (16, 32, 64)]
 
 
 # ------------------------------------------------------------------------------------------------- cancel, refusals
