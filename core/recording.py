@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .events import Event, Hello, PhaseBegin, PhaseId, SchemaError
-from .lines import LineAssembler, read_event
+from .lines import LineAssembler, are_harmless, read_event
 from .recorder import RecordingError, RecordingWriter
 from .state import RunState, fold
 
@@ -125,11 +125,12 @@ class _Reader:
     def events(self) -> Iterator[Event]:
         known = 0
         for lines in self._line_groups():
+            harmless = are_harmless(lines)
             for line in lines:
                 if not line.strip():
                     continue
                 self.lines += 1
-                event = self._event(line)
+                event = self._event(line, harmless)
                 if event is not None:
                     known += 1
                     yield event
@@ -140,9 +141,9 @@ class _Reader:
             if not known and self.lines + self._assembler.skipped >= FOREIGN_AFTER:
                 return
 
-    def _event(self, line: bytes) -> Event | None:
+    def _event(self, line: bytes, harmless: bool) -> Event | None:
         try:
-            event = read_event(line)
+            event = read_event(line, harmless=harmless)
         except SchemaError:
             raise
         except ValueError:

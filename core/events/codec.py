@@ -76,6 +76,7 @@ class _Envelope(msgspec.Struct):
 
 
 _encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyEvent)
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _decoders = {tag: msgspec.json.Decoder(kind) for tag, kind in EVENT_TYPES.items()}
 
@@ -91,14 +92,28 @@ def decode_event(line: bytes) -> Event | None:
     Raises `SchemaError` for a `hello` of a newer schema and `ValueError` (msgspec's errors are) for a line that is not
     an event at all.
     """
+    try:
+        event: Event = _decoder.decode(line)
+    except msgspec.ValidationError:
+        return _decode_by_envelope(line)
+    if isinstance(event, Hello):
+        _require_known(event.schema)
+    return event
+
+
+def _decode_by_envelope(line: bytes) -> Event | None:
+    """Of a line that is no event of this version: an event of another one, or what is wrong with it."""
     envelope = _envelope_decoder.decode(line)
-    if envelope.event == "hello" and envelope.schema > SCHEMA:
-        raise SchemaError(
-            f"written in schema {envelope.schema}; this cgtop reads up to schema {SCHEMA}: update cgtop to open it"
-        )
+    if envelope.event == "hello":
+        _require_known(envelope.schema)
     decoder = _decoders.get(envelope.event)
     if decoder is None:
         if not envelope.event:
             raise ValueError("not an event: no field 'event'")
         return None
     return decoder.decode(line)
+
+
+def _require_known(schema: int) -> None:
+    if schema > SCHEMA:
+        raise SchemaError(f"written in schema {schema}; this cgtop reads up to schema {SCHEMA}: update cgtop to open it")

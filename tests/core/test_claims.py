@@ -372,11 +372,12 @@ def test_an_input_that_is_rebound_on_purpose_is_no_address_that_moved() -> None:
 
 
 def test_an_input_put_right_again_did_not_move_before_the_next_list_of_addresses_either() -> None:
+    """Earlier versions told of the addresses only with the next replays."""
     recording = bundled("h200-qwen3-4b")
-    place = next(n for n, e in enumerate(recording.events) if isinstance(e, Demonstration) and e.stage == "mended") + 1
-    state = recording.state_after(place)
-    assert state.addresses is not None and state.addresses.moved == 1
-    judged = verdicts([state])
+    places = {e.stage: n + 1 for n, e in enumerate(recording.events) if isinstance(e, Demonstration)}
+    broken, mended = (recording.state_after(places[stage]) for stage in ("broken", "mended"))
+    assert broken.addresses is not None and broken.addresses.moved == 1
+    judged = verdicts([change(mended, addresses=broken.addresses)])
     assert (judged["phases.replay_reason"], judged["workflow.copy"]) == ("holds", "holds")
 
 
