@@ -26,9 +26,11 @@ test: python ## Lint, types and all tests that need no GPU
 	$(SET_UP) $(VENV) test
 	@$(MAKE) --no-print-directory --keep-going lint type pytest
 
+# Side by side, but for the tests that have a bound of time.
 pytest: python
 	$(SET_UP) $(VENV) test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not timed" --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -m timed
 
 test-gpu: python ## The tests of tests/gpu, on this machine's NVIDIA GPU
 	@$(HAS_GPU) || { echo 'make test-gpu needs an NVIDIA GPU: none found (no /dev/nvidia0, nvidia-smi lists none)' >&2; exit 1; }

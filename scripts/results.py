@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     targets = {what: into / f"{options.name}{'' if what == 'phases' else f'-{what}'}.jsonl.gz" for what in ALL}
     failed = []
     for what in options.only or ALL:
-        if options.missing and tables.has(what) and targets[what].exists():
+        if options.missing and tables.text(what) and targets[what].exists():
             say(f"{what}: there already")
             continue
         begun = time.monotonic()
         tables.put(what, "")
-        code, table = _phases(targets[what]) if what == "phases" else _experiment(what, targets[what])
+        code, table = measured(what, targets[what])
         say(f"{what}: exit {code} after {time.monotonic() - begun:.0f} s")
         failed += [what] if code else []
         tables.put(what, table)
@@ -62,9 +62,9 @@ class Tables:
         found = {what: text.partition(MARK.format(what))[2].partition("<!-- ")[0] for what in SECTIONS}
         self._sections = {what: table.strip("\n") for what, table in found.items()}
 
-    def has(self, what: str) -> bool:
-        """Whether there is a table of it."""
-        return bool(self._sections[what])
+    def text(self, what: str) -> str:
+        """The table of it; empty: none."""
+        return self._sections[what]
 
     def put(self, what: str, table: str) -> None:
         """Take this table in the place of an earlier one; empty: none."""
@@ -86,14 +86,28 @@ def say(line: str) -> None:
     sys.stderr.write(f"[results] {line}\n")
 
 
-def _phases(target: Path) -> tuple[int, str]:
-    command = [sys.executable, "-m", "cgtop.core.record_bundled", str(target)]
-    code = subprocess.run(command, stdout=sys.stderr, check=False, cwd=ROOT).returncode
-    return (code, "") if code else run("play", str(target), "--once", "--markdown")
+def measured(what: str, target: Path) -> tuple[int, str]:
+    """Measure into this recording; returns the exit code, and the table that the recording gives.
+
+    An earlier recording stays where nothing could be measured; the table is then empty.
+    """
+    fresh = target.with_name(f"unfinished-{target.name}")
+    try:
+        code = measure(what, fresh)
+        if not fresh.exists():
+            return code or 1, ""
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return code, run("play", str(target), "--once", "--markdown")[1]
 
 
-def _experiment(what: str, target: Path) -> tuple[int, str]:
-    return run(what, "--model", "qwen3-4b", "--record", str(target), "--markdown")
+def measure(what: str, into: Path) -> int:
+    """Run one experiment; returns its exit code."""
+    if what == "phases":
+        command = [sys.executable, "-m", "cgtop.core.record_bundled", str(into)]
+        return subprocess.run(command, stdout=sys.stderr, check=False, cwd=ROOT).returncode
+    return run(what, "--model", "qwen3-4b", "--record", str(into))[0]
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ SHOTS: tuple[Shot, ...] = (
     Shot("caches", "attempted", (120, 30), keys=("2",)),
     Shot("memory-map", "graph", keys=("3",)),
     Shot("addresses", "broken", (120, 30), keys=("4",)),
+    Shot("lengths", "end", (120, 30), keys=("5",), experiment="scaling"),
     Shot("batches", "end", (120, 50), keys=("6",), experiment="batches"),
     Shot("compare", "end", (120, 30), keys=("7",), experiment="bench"),
     Shot("checks", "end", (120, 32), keys=("8",), experiment="check"),

@@ -1,6 +1,7 @@
 """`make results` keeps each experiment's recording and table, and goes on after one that failed."""
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -8,7 +9,9 @@ import pytest
 
 from cgtop.core.sources import EXPERIMENTS
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "results.py"
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "scripts" / "results.py"
+RECORDINGS = ROOT / "core" / "recordings"
 
 
 @pytest.fixture
@@ -20,59 +23,66 @@ def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+class Lab:
+    """Stands for the commands: each experiment writes a recording that holds its name, from which `play` tells."""
+
+    def __init__(self, *, cut: Sequence[str] = (), failing: Sequence[str] = (), dead: Sequence[str] = ()) -> None:
+        self.cut, self.failing, self.dead = cut, failing, dead
+        self.made: list[str] = []
+        self.judged: list[str] = []
+
+    def measure(self, what: str, into: Path) -> int:
+        assert into.is_absolute(), "the commands run in the repository"
+        if what in self.dead:
+            return 3
+        into.write_text(what)
+        if what in self.cut:
+            raise KeyboardInterrupt
+        self.made.append(what)
+        return 1 if what in self.failing else 0
+
+    def run(self, command: str, *arguments: str) -> tuple[int, str]:
+        if command == "claims":
+            self.judged = [Path(name).name for name in arguments[:-1]]
+            return 0, "table of claims"
+        assert command == "play" and arguments[1:] == ("--once", "--markdown")
+        return 0, f"table of {Path(arguments[0]).read_text()}\n"
+
+
+def use(results: ModuleType, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
+    monkeypatch.setattr(results, "measure", lab.measure)
+    monkeypatch.setattr(results, "run", lab.run)
+    return lab
+
+
+def told(folder: Path) -> list[str]:
+    return [line for line in (folder / "results.md").read_text().splitlines() if line.startswith("table of")]
+
+
 def test_a_failed_experiment_is_said_and_the_others_are_kept(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands: list[tuple[str, ...]] = []
-
-    def run(*command: str) -> tuple[int, str]:
-        commands.append(command)
-        if "--record" in command:
-            Path(command[command.index("--record") + 1]).write_text("")
-        return (1 if command[0] == "batches" else 0), f"table of {command[0]}"
-
-    monkeypatch.setattr(results, "run", run)
-    arguments = ["--into", str(tmp_path), "--name", "x"]
-    for what in results.EXPERIMENTS:
-        arguments += ["--only", what]
-    assert results.main(arguments) == 1
-    assert [command[0] for command in commands] == [*results.EXPERIMENTS, "claims"]
-    claims = commands[-1]
-    assert [Path(name).name for name in claims[1:-1]] == [f"x-{what}.jsonl.gz" for what in results.EXPERIMENTS]
-    tables = (tmp_path / "results.md").read_text()
-    assert all(f"table of {what}" in tables for what in (*results.EXPERIMENTS, "claims"))
+    lab = use(results, monkeypatch, Lab(failing=["batches"]))
+    assert results.main(["--into", str(tmp_path), "--name", "x"]) == 1
+    assert lab.made == [*results.ALL]
+    assert lab.judged == ["x.jsonl.gz", *(f"x-{what}.jsonl.gz" for what in results.EXPERIMENTS)]
+    assert told(tmp_path) == [f"table of {what}" for what in results.SECTIONS], "what was measured of it counts too"
 
 
 def test_a_run_that_was_cut_short_keeps_what_it_has_and_is_finished_later(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made: list[str] = []
-    cut: list[str] = ["scaling"]
-
-    def run(*command: str) -> tuple[int, str]:
-        if "--record" in command:
-            path = Path(command[command.index("--record") + 1])
-            assert path.is_absolute()  # the commands run in the repository
-            path.write_text("")
-        if command[0] in cut:
-            raise KeyboardInterrupt
-        made.append(command[0])
-        return 0, f"table of {command[0]}\n"
-
-    monkeypatch.setattr(results, "run", run)
-    monkeypatch.setattr(results, "_phases", lambda target: (target.write_text("") and 0, "table of phases"))
     arguments = ["--into", "here", "--name", "x"]
+    use(results, monkeypatch, Lab(cut=["scaling"]))
     with pytest.raises(KeyboardInterrupt):
         results.main(arguments)
-    tables = tmp_path / "here" / "results.md"
-    assert all(f"table of {what}" in tables.read_text() for what in ("phases", "bench", "check"))
-    cut.clear()
-    made.clear()
+    assert told(tmp_path / "here") == [f"table of {what}" for what in ("phases", "bench", "check")]
+    assert not list((tmp_path / "here").glob("*scaling*")), "half an experiment is no recording of it"
+    lab = use(results, monkeypatch, Lab())
     assert results.main([*arguments, "--missing"]) == 0
-    assert made == ["scaling", "batches", "claims"]
-    found = [line for line in tables.read_text().splitlines() if line.startswith("table of")]
-    assert found == [f"table of {what}" for what in results.SECTIONS]
+    assert lab.made == ["scaling", "batches"]
+    assert told(tmp_path / "here") == [f"table of {what}" for what in results.SECTIONS]
 
 
 def test_an_experiment_made_again_replaces_its_own_table_alone(
@@ -81,14 +91,33 @@ def test_an_experiment_made_again_replaces_its_own_table_alone(
     tables = results.Tables(tmp_path / "results.md")
     tables.put("check", "# old\n| a |")
     tables.put("bench", "# bench")
-
-    def run(*command: str) -> tuple[int, str]:
-        return 0, "# new"
-
-    monkeypatch.setattr(results, "run", run)
+    use(results, monkeypatch, Lab())
     assert results.main(["--into", str(tmp_path), "--only", "check"]) == 0
     assert "# old" not in (text := (tmp_path / "results.md").read_text())
-    assert text.index("# bench") < text.index("# new")
+    assert text.index("# bench") < text.index("table of check")
+
+
+def test_where_nothing_is_measured_the_earlier_recording_stays_but_no_table(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = tmp_path / "x-check.jsonl.gz"
+    earlier.write_text("check")
+    use(results, monkeypatch, Lab(dead=["check"]))
+    assert results.main(["--into", str(tmp_path), "--name", "x", "--only", "check"]) == 1
+    assert earlier.exists() and told(tmp_path) == ["table of claims"]
+
+
+def test_the_tables_that_come_with_cgtop_are_those_of_its_recordings(results: ModuleType) -> None:
+    """Nobody wrote a figure into them."""
+    tables = results.Tables(RECORDINGS / "results.md")
+    paths = [
+        str(RECORDINGS / f"h200-qwen3-4b{'' if what == 'phases' else f'-{what}'}.jsonl.gz") for what in results.ALL
+    ]
+    commands = [("play", path, "--once", "--markdown") for path in paths]
+    for what, command in zip(results.SECTIONS, [*commands, ("claims", *paths, "--markdown")], strict=True):
+        code, table = results.run(*command)
+        assert code == 0 and "RECORDED" in table and "LIVE" not in table
+        assert tables.text(what) == table.strip("\n")
 
 
 def test_its_recordings_are_never_taken_for_the_run_of_all_phases(results: ModuleType) -> None:

@@ -22,6 +22,7 @@ from .refusals import Facts, refusal, refusal_words
 from .screens.main import MainScreen
 from .screens.modal import LogScreen
 from .screens.palette import Palette
+from .screens.views import others
 from .views import opening_view
 from .widgets.buckets import theme_variables
 from .widgets.notice import Recorded
@@ -30,6 +31,8 @@ from .widgets.title import Playback, playback_of
 REFRESH_HZ_MAX = 10.0
 NOTICE_S = 6.0
 LOOK_FOR_TERMINAL_S = 1.0
+REST_AFTER_S = 0.5
+"""After the first screen, what the others need is imported: at a key it would be waited for."""
 
 
 @runtime_checkable
@@ -117,6 +120,7 @@ class BaseApp(App[None]):
         if isinstance(self.source, RecordedSource):
             self.main.show_view(opening_view(self.source.player.recording.events))
         self.set_interval(LOOK_FOR_TERMINAL_S, self._departure.look_for_terminal)
+        self.set_timer(REST_AFTER_S, others)
         self.tick()
         self.restart_timer()
 

@@ -29,9 +29,8 @@ def _fixed(seen: Evidence) -> Finding:
     shown = seen.demonstration("broken")
     if shown is None:
         return not_measured("the input was not rebound to see what a replay makes of it")
-    stale = shown.replay_ids != shown.expected_ids
     return judged(
-        stale,
+        not shown.follows,
         f"With the input rebound from {shown.captured_address:#x} to {shown.present_address:#x}, replays gave "
         f"{_ids(shown.replay_ids)} where eager steps give {_ids(shown.expected_ids)}.",
     )
@@ -50,7 +49,7 @@ def _copy(seen: Evidence) -> Finding:
     told = ", ".join(f"{count:,} {'is' if count == 1 else 'are'} {WAYS[way]}" for way, count in sorted(ways.items()))
     works = ""
     if mended is not None:
-        if mended.replay_ids != mended.expected_ids:
+        if not mended.follows:
             return Finding("does_not_hold", "Copying into the captured input did not reach the graph.")
         works = "; copying into the input does reach the graph"
     return judged(ways.get("in-graph", 0) == 0, f"Of {counted(len(fixed.fixed), 'fixed tensor')}, {told}{works}.")

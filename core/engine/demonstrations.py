@@ -3,8 +3,10 @@
 Both really happen on the run's own model, and both leave the decode state as they found it.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from transformers import DynamicCache
@@ -17,6 +19,8 @@ from .graphs import CapturedStep
 from .holdings import addresses
 from .lab import Lab
 from .steps import DecodeStep, DynamicDecode, StaticDecode
+from .sweep_verify import tolerance
+from .verify import relative_difference
 
 REPLAYS = 8
 """Replays, and eager steps that they are compared with."""
@@ -81,16 +85,17 @@ def break_input(command: Command, lab: Lab) -> None:
     """Rebind the static input and replay: the graph goes on reading the old address. Stays broken until mended."""
     static, captured = _captured(lab)
     workflow = lab.workflow
+    assert workflow.loaded is not None
     if workflow.rebound is not None:
         raise _not_now("The input is rebound already", "mend it first (b)")
-    fed, expected = _fed_and_expected(lab, static)
+    eager = _eager(lab, static)
     original = static.step.input_ids
+
+    def rebind(ids: int) -> None:
+        static.step.input_ids = _as_input(ids, original)
+
     with lab.device.on(workflow.stream), _state_kept(static, original):
-        replayed = []
-        for ids in fed:
-            static.step.input_ids = _as_input(ids, original)
-            captured.replay()
-            replayed.append(_first(captured.logits.argmax(dim=-1)))
+        replayed = _replays(captured, eager.fed, rebind)
     with lab.device.on(workflow.stream):
         static.step.input_ids = original.clone()
     workflow.rebound = original
@@ -104,12 +109,14 @@ def break_input(command: Command, lab: Lab) -> None:
     lab.emit(
         Demonstration(
             stage="broken",
-            fed_ids=tuple(fed),
-            expected_ids=expected,
-            replay_ids=tuple(replayed),
+            fed_ids=eager.fed,
+            expected_ids=_chosen(eager.logits),
+            replay_ids=_chosen(replayed),
             captured_address=original.data_ptr(),
             present_address=static.step.input_ids.data_ptr(),
             refused=refused,
+            difference=_apart(replayed, eager),
+            tolerance=tolerance(workflow.loaded),
         )
     )
 
@@ -118,6 +125,7 @@ def mend_input(command: Command, lab: Lab) -> None:
     """Put the captured input back, copy into it, and replay: the outputs are those of eager steps again."""
     static, captured = _captured(lab)
     workflow = lab.workflow
+    assert workflow.loaded is not None
     original = workflow.rebound
     if original is None:
         raise _not_now("The input is where the graph reads it", "rebind it first (b)")
@@ -125,24 +133,22 @@ def mend_input(command: Command, lab: Lab) -> None:
         original.copy_(static.step.input_ids)
     static.step.input_ids = original
     workflow.rebound = None
-    fed, expected = _fed_and_expected(lab, static)
+    eager = _eager(lab, static)
     with lab.device.on(workflow.stream), _state_kept(static, original):
-        replayed = []
-        for ids in fed:
-            original.copy_(_as_input(ids, original))
-            captured.replay()
-            replayed.append(_first(captured.logits.argmax(dim=-1)))
+        replayed = _replays(captured, eager.fed, lambda ids: original.copy_(_as_input(ids, original)))
     workflow.require_unmoved()
     if workflow.guard is not None:
         lab.emit(addresses(workflow.guard))
     lab.emit(
         Demonstration(
             stage="mended",
-            fed_ids=tuple(fed),
-            expected_ids=expected,
-            replay_ids=tuple(replayed),
+            fed_ids=eager.fed,
+            expected_ids=_chosen(eager.logits),
+            replay_ids=_chosen(replayed),
             captured_address=original.data_ptr(),
             present_address=static.step.input_ids.data_ptr(),
+            difference=_apart(replayed, eager),
+            tolerance=tolerance(workflow.loaded),
         )
     )
 
@@ -157,18 +163,45 @@ def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
     return static, captured
 
 
-def _fed_and_expected(lab: Lab, static: StaticDecode) -> tuple[list[int], tuple[int, ...]]:
+class Fed(NamedTuple):
+    """Ids that are fed one after the other, and the logits, [batch, vocab] each, that came of them."""
+
+    fed: tuple[int, ...]
+    logits: list[torch.Tensor]
+
+
+def _eager(lab: Lab, static: StaticDecode) -> Fed:
     """Ids to feed, and what eager steps from the present position make of them."""
     vocab = lab.workflow.plan.info.vocab_size
     lab.device.synchronize()
     first = _first(static.step.input_ids)
-    fed = [(first + STRIDE * (number + 1)) % vocab for number in range(REPLAYS)]
-    expected = []
+    fed = tuple((first + STRIDE * (number + 1)) % vocab for number in range(REPLAYS))
+    logits = []
     with lab.device.on(lab.workflow.stream), _state_kept(static, static.step.input_ids):
         for ids in fed:
             static.step.input_ids.copy_(_as_input(ids, static.step.input_ids))
-            expected.append(_first(static.step().argmax(dim=-1)))
-    return fed, tuple(expected)
+            logits.append(static.step().to("cpu", copy=True))
+    return Fed(fed, logits)
+
+
+def _replays(captured: CapturedStep, fed: Sequence[int], feed: Callable[[int], object]) -> list[torch.Tensor]:
+    """The logits of a replay after each id was fed."""
+    logits = []
+    for ids in fed:
+        feed(ids)
+        captured.replay()
+        logits.append(captured.logits.to("cpu", copy=True))  # the next replay writes the same tensor
+    return logits
+
+
+def _chosen(logits: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    return tuple(_first(step.argmax(dim=-1)) for step in logits)
+
+
+def _apart(replayed: Sequence[torch.Tensor], eager: Fed) -> float | None:
+    """How far the replays are from the eager steps, relative; null where that is no number."""
+    apart = [relative_difference(ours, theirs) for ours, theirs in zip(replayed, eager.logits, strict=True)]
+    return max(apart) if all(map(math.isfinite, apart)) else None
 
 
 @contextmanager

@@ -116,4 +116,6 @@ def _decode_by_envelope(line: bytes) -> Event | None:
 
 def _require_known(schema: int) -> None:
     if schema > SCHEMA:
-        raise SchemaError(f"written in schema {schema}; this cgtop reads up to schema {SCHEMA}: update cgtop to open it")
+        raise SchemaError(
+            f"written in schema {schema}; this cgtop reads up to schema {SCHEMA}: update cgtop to open it"
+        )

@@ -53,6 +53,20 @@ class Demonstration(Event, frozen=True, kw_only=True, tag="demonstration"):
     """Where the tensor is that the code now calls the input."""
     refused: str = ""
     """What the address guard says of such a replay; it is let through for the demonstration only."""
+    difference: float | None = None
+    """Largest ‖replay - eager‖ / ‖eager‖ of a step's logits, over all sequences."""
+    tolerance: float | None = None
+    """Up to which a step is the same computation, by roundings of the dtype."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether the replays compute what eager steps do. By logits: an id flips where two of them are nearly equal.
+
+        Eager steps do not repeat themselves to the bit either. By the ids where the logits were not compared.
+        """
+        if self.difference is None or self.tolerance is None:
+            return bool(self.expected_ids) and self.replay_ids == self.expected_ids
+        return self.difference <= self.tolerance
 
 
 SweepKind = Literal["cache_lens", "batches"]

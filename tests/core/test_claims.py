@@ -360,6 +360,17 @@ def test_one_state_tells_both_stages_of_the_demonstration() -> None:
     assert (shown.replay_ids, mended.replay_ids) == ((5, 5), (5, 6))
 
 
+def test_an_id_that_flips_between_nearly_equal_logits_does_not_decide_about_copying() -> None:
+    def copied(difference: float) -> str:
+        mended = change(demonstration("mended", (5, 7)), difference=difference, tolerance=0.066)
+        state = fold(fold(main_run(), demonstration("broken", (5, 5))), mended)
+        found = next(claim for claim in claims_of([state]) if claim.id == "addresses.copy")
+        return found.finding
+
+    assert "does reach the graph" in copied(0.01)
+    assert "did not reach the graph" in copied(1.4)
+
+
 def test_an_input_that_is_rebound_on_purpose_is_no_address_that_moved() -> None:
     run = main_run()
     assert run.addresses is not None

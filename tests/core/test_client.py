@@ -207,6 +207,7 @@ def test_log_lines_nobody_takes_stay_bounded_while_other_events_are_kept() -> No
     assert queue.take() is None
 
 
+@pytest.mark.timed
 def test_no_phase_token_or_status_is_lost_at_ten_thousand_events_a_second() -> None:
     with client_of("burst") as client:
         assert client.send(RunAll())
@@ -220,6 +221,7 @@ def test_no_phase_token_or_status_is_lost_at_ten_thousand_events_a_second() -> N
     assert len(samples) + end.dropped_samples >= 100
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("session", ["hangs", "hangs_holding_the_gil"])
 def test_neither_sending_nor_closing_waits_for_a_step_that_hangs(session: str) -> None:
     def sent_and_closed() -> tuple[float, float]:
@@ -246,6 +248,7 @@ def test_neither_sending_nor_closing_waits_for_a_step_that_hangs(session: str) -
     assert holds(in_time)
 
 
+@pytest.mark.timed
 def test_closing_in_the_middle_of_a_burst_never_hangs() -> None:
     threads = threading.active_count()
     descriptors = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0  # noqa: PTH208

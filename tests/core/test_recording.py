@@ -322,6 +322,7 @@ def lines(*items: bytes | Event) -> bytes:
         (lines(PhaseBegin(phase="load")), "holds no hello"),
         (lines(msgspec.structs.replace(hello(), schema=SCHEMA + 1)), "schema 2; this cgtop reads up to schema 1"),
     ],
+    ids=["nothing", "blank", "gzip of nothing", "png", "broken gzip", "json", "no hello", "newer"],
 )
 def test_what_is_no_recording_is_refused_with_the_reason(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "file"
@@ -336,6 +337,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -
             open_recording(path)
 
 
+@pytest.mark.timed
 def test_a_foreign_file_is_given_up_early(tmp_path: Path) -> None:
     path = tmp_path / "big.csv"
     path.write_bytes(b"a,b,c\n" * 20_000_000)
@@ -476,6 +478,7 @@ def test_phases_are_found_by_their_times() -> None:
         assert row.began == t and row.status == "running"
 
 
+@pytest.mark.timed
 def test_ten_minutes_of_decode_are_small_and_open_and_seek_at_once(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl.gz"
     events = long_run()

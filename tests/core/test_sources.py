@@ -125,6 +125,7 @@ def test_another_run_overwrites_no_file_that_was_not_named(tmp_path: Path) -> No
     assert earlier.read_text() == "of another day"
 
 
+@pytest.mark.timed
 def test_restarting_does_not_wait_for_a_worker_that_hangs() -> None:
     def restarted() -> float:
         with live("hangs_holding_the_gil") as source:

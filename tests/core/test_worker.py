@@ -83,6 +83,7 @@ def test_events_get_the_time_since_hello_unless_they_have_one() -> None:
     reader.join()
 
 
+@pytest.mark.timed
 def test_a_reader_that_does_not_read_never_holds_up_the_emitter_and_loses_samples_only() -> None:
     pipe = SlowPipe()
     sink = EventSink(pipe.writer)
@@ -236,6 +237,7 @@ def test_commands_reach_the_gpu_thread_and_its_exit_code_is_the_process_s() -> N
         assert it.process.wait(PATIENCE_S) == 3
 
 
+@pytest.mark.timed
 def test_the_worker_ends_when_its_standard_input_closes_even_in_the_middle_of_a_step() -> None:
     def ended() -> float:
         with worker("hangs") as it:

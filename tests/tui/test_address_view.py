@@ -107,6 +107,15 @@ def test_mended_shows_that_the_outputs_are_as_expected_again() -> None:
     assert "press b" not in lines
 
 
+def test_the_logits_decide_where_they_were_compared() -> None:
+    flipped = msgspec.structs.replace(MENDED, replay_ids=(52, 7, 9, 0), difference=0.0123, tolerance=0.066)
+    lines = " ".join(text(render_addresses(view(shown=flipped), 120, 30)).split())
+    assert "replayed 52 7 9 0 ✓ as expected" in lines and "follow what is fed again" in lines
+    assert "logits 0.0123 apart, 0.066 is rounding: 1 id flipped where two logits are nearly equal" in lines
+    by_chance = msgspec.structs.replace(flipped, replay_ids=MENDED.replay_ids, difference=1.4)
+    assert "✗ stale" in text(render_addresses(view(shown=by_chance), 120, 30)), "the same ids by chance"
+
+
 def test_half_right_outputs_are_stale() -> None:
     half = msgspec.structs.replace(MENDED, replay_ids=(52, 7, 9, 0))
     assert "✗ stale" in text(render_addresses(view(shown=half), 120, 30))

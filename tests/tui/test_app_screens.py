@@ -232,6 +232,7 @@ async def test_the_screen_draws_in_dark_light_and_ansi_themes() -> None:
             assert app.main.query_one(MemoryBar).render()
 
 
+@pytest.mark.timed
 async def test_a_run_that_changes_all_the_time_is_painted_ten_times_a_second_at_most() -> None:
     source = FakeRecorded(12.0)
     async with running(source) as pilot:

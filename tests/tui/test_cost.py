@@ -13,7 +13,7 @@ from tests.fakes.decoding import FLOOD_EVENTS, FLOOD_S
 from tests.fakes.processes import PATIENCE_S, holds, takes_less
 from tests.tui.terminal import Terminal, median
 
-pytestmark = pytest.mark.terminal
+pytestmark = [pytest.mark.terminal, pytest.mark.timed]
 
 DECODING_SHARE, IDLE_SHARE = 0.15, 0.02
 """Of one core."""

@@ -11,7 +11,7 @@ from cgtop.core.events import Error
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.app import CgtopApp
-from cgtop.tui.screens.views import panes
+from cgtop.tui.screens.views import Panes
 from tests.tui.driving import screen_text
 from tests.tui.fakes import FakeLive, FakeRecorded, until
 
@@ -64,7 +64,7 @@ async def test_no_panel_overlaps_or_is_cut_at_any_size(source: Source, every: in
 async def test_no_view_overlaps_or_is_cut_at_any_size(source: Source) -> None:
     app = CgtopApp(source)
     async with app.run_test(size=(120, 36)) as pilot:
-        others = list(panes())[1:]
+        others = list(Panes())[1:]
         for index, size in enumerate([*NAMED_SIZES, *SIZES[::3]]):
             await pilot.resize_terminal(*size)
             for view in others if size in NAMED_SIZES else others[index % 3 :: 3]:

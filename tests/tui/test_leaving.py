@@ -56,6 +56,7 @@ def is_a_zombie(pid: int) -> bool:
     return process_state(pid) == "Z"
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
 def test_a_key_leaves_with_0_and_the_terminal_as_it_was(key: bytes) -> None:
     def left() -> float:

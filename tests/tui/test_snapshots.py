@@ -19,6 +19,8 @@ from tests.make_screenshots import moments, settled
 
 SIZES = [(60, 20), (80, 24), (120, 36)]
 MOMENTS = {"caches": "attempted", "addresses": "broken"}
+EXPERIMENTS = {"cache_lens": "scaling", "batches": "batches", "compare": "bench", "checks": "check"}
+"""View -> the bundled recording that fills it."""
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 
 
@@ -64,3 +66,20 @@ async def test_every_view_looks_as_it_did(
                 app.tick()
                 picture = await settled(app, pilot, (width, height))
                 assert picture == pictures(name=f"{view}-{width}x{height}")
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("view", EXPERIMENTS)
+async def test_every_experiment_looks_as_it_did(view: str, theme: str, snapshot: SnapshotAssertion) -> None:
+    whole = bundled_recording()
+    assert whole is not None
+    path = whole.with_name(whole.name.replace(".jsonl", f"-{EXPERIMENTS[view]}.jsonl"))
+    player = Player(open_recording(path), clock=lambda: 0.0, playing=False)
+    player.seek(player.duration)
+    app = CgtopApp(RecordedSource(player), theme=theme_named(theme))
+    pictures = snapshot.use_extension(SVGImageExtension)
+    async with app.run_test(size=SIZES[-1]) as pilot:
+        assert app.main.shown == view
+        for width, height in SIZES:
+            await pilot.resize_terminal(width, height)
+            assert await settled(app, pilot, (width, height)) == pictures(name=f"{width}x{height}")

@@ -85,6 +85,7 @@ def test_a_small_terminal_is_driven_as_well() -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.timed
 def test_q_does_not_wait_for_a_step_that_hangs() -> None:
     def left() -> float:
         with Terminal.live("sessions:hangs") as terminal:
@@ -114,6 +115,7 @@ def test_what_native_code_prints_is_in_the_log_and_nowhere_else() -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.timed
 def test_q_while_decoding_leaves_at_once() -> None:
     def left() -> float:
         with Terminal.live("decoding:decodes") as terminal:
@@ -125,6 +127,7 @@ def test_q_while_decoding_leaves_at_once() -> None:
     assert takes_less(LEFT_S, left)
 
 
+@pytest.mark.timed
 def test_q_in_the_middle_of_a_burst_leaves_at_once() -> None:
     def left() -> float:
         with Terminal.live("sessions:endless") as terminal:
@@ -134,6 +137,7 @@ def test_q_in_the_middle_of_a_burst_leaves_at_once() -> None:
     assert takes_less(LEFT_S, left)
 
 
+@pytest.mark.timed
 def test_the_real_engine_on_the_cpu_decodes_on_the_screen() -> None:
     command = (sys.executable, "-m", "cgtop.tui.cli", "--device", "cpu", "--model", "tiny", "--verify-steps", "0")
 

@@ -10,7 +10,6 @@ from textual.screen import Screen
 
 from ..base_app import BaseApp
 from ..keys import ALL_BINDINGS, TAB_BINDINGS
-from ..saving import SaveError, new_folder, save_into
 from ..screens.modal import LogScreen, TextScreen
 from ..screens.texts import error_lines, help_lines, log_lines
 from ..themes import next_theme
@@ -73,6 +72,8 @@ class ScreenActions(BaseApp):
 
     def action_save(self) -> None:
         """Screen, report and recording, into a new folder of the working directory."""
+        from ..saving import SaveError, new_folder, save_into  # with the report, which the first screen does not need
+
         svg = self.export_screenshot(title="cgtop")
         try:
             folder = new_folder(Path.cwd(), datetime.now())

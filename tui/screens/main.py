@@ -26,7 +26,7 @@ from ..widgets.title import Banner, Essentials, Playback, TitleBar, TitleView
 from .pane import Pane, Surroundings
 from .phases_pane import PhasesPane
 from .texts import key_name
-from .views import panes
+from .views import Panes
 
 WIDTHS: list[tuple[int, str]] = [(0, "-w-tiny"), (40, "-w-narrow"), (76, "-w-medium"), (104, "-w-wide")]
 """Class of the screen from so many columns on; `styles/cgtop.tcss` lays out each."""
@@ -52,15 +52,17 @@ class MainScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     def __init__(self, kind: SourceKind, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
+        # Classes that are there before anything is mounted cost nothing; one set later restyles every widget.
+        super().__init__(classes="-recorded" if kind == "recorded" else None)
         self.kind = kind
         self.dismissed: Error | None = None
         self.state = RunState()
         self.recording = Recorded()
         self._playback: Playback | None = None
         recorded = kind == "recorded"
-        self.panes = panes(clock)
+        self.panes = Panes(clock)
         self.shown: ViewId = next(iter(self.panes))
+        self.pane.add_class("-shown")
         self.essentials = Essentials((RunState(), recorded), id="essentials")
         self.title_bar = TitleBar(TitleView(recorded=recorded), id="title")
         self.banner = Banner(TitleView(recorded=recorded), id="banner")
@@ -84,21 +86,16 @@ class MainScreen(Screen[None]):
         return pane
 
     def compose(self) -> ComposeResult:
-        """Every pane exists at every size; CSS shows the one that is chosen."""
+        """A pane is mounted when it is chosen for the first time; CSS shows the one that is chosen now."""
         yield self.essentials
         yield self.title_bar
         yield self.banner
         yield self.tab_line
-        yield from self.panes.values()
+        yield self.pane
         with Container(id="foot"):
             yield self.notice_bar
             yield self.seek_bar
         yield self.key_bar
-
-    def on_mount(self) -> None:
-        """The banner and the seek bar have lines of their own only for a recording."""
-        self.set_class(self.kind == "recorded", "-recorded")
-        self.pane.add_class("-shown")
 
     def on_resize(self, event: Resize) -> None:
         """The place in a recording is told in one place."""
@@ -113,6 +110,8 @@ class MainScreen(Screen[None]):
         before, self.shown = self.pane, view
         before.remove_class("-shown")
         self.pane.add_class("-shown")
+        if before.parent is not None and self.pane.parent is None:  # else `compose` will mount it, or has
+            self.mount(self.pane, after=before)
         self.show_state(self.state, self._playback)
 
     def next_view(self, step: int) -> None:

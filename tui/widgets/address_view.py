@@ -6,7 +6,7 @@ import msgspec
 from textual.content import Content
 
 from ...core.events import Addresses, Demonstration, FixedTensor
-from ..format import NA, clean, count, size
+from ..format import NA, clean, count, significant, size
 from .address_slice import AddressCursor, AddressSlice, grouped
 from .columns import Column, column, fitting, paragraph, table_lines
 from .lines import LinesWidget, wrapped
@@ -180,9 +180,7 @@ def render_demonstration(view: AddressSlice, width: int) -> list[Content]:
     shown = view.demonstration
     if shown is None:
         return [Content.assemble(("Break it: ", "bold $text-accent"), (_invitation(view), "$muted"))]
-    right = sum(a == b for a, b in zip(shown.replay_ids, shown.expected_ids, strict=False))
-    total = len(shown.expected_ids)
-    fine = total > 0 and right == total and len(shown.replay_ids) == total
+    fine = shown.follows
     mark = ("✓ as expected" if fine else "✗ stale", "bold $text-success" if fine else "bold $text-error")
     room = max(1, width - 10)
     return [
@@ -190,6 +188,7 @@ def render_demonstration(view: AddressSlice, width: int) -> list[Content]:
         Content.assemble(("fed       ", "$muted"), _ids(shown.fed_ids, room)),
         Content.assemble(("expected  ", "$muted"), _ids(shown.expected_ids, room - 13), ("  eager steps", "$muted")),
         Content.assemble(("replayed  ", "$muted"), (_ids(shown.replay_ids, room - 15), "bold"), "  ", mark),
+        *_logits(shown),
         _places(shown),
         *_guard(shown),
         *_next(view, shown),
@@ -213,6 +212,18 @@ def _headline(shown: Demonstration, fine: bool) -> Content:
         return Content.assemble(("BROKEN: ", "bold $text-error"), what)
     what = f"the captured input is back and is copied into; {number}{' follow what is fed again' if fine else ''}."
     return Content.assemble(("MENDED: ", "bold $text-success" if fine else "bold $text-error"), what)
+
+
+def _logits(shown: Demonstration) -> list[Content]:
+    """How far apart the logits are, which decides; an id may flip where two of them are nearly equal."""
+    if shown.difference is None or shown.tolerance is None:
+        return []
+    apart = f"logits {significant(shown.difference)} apart, {significant(shown.tolerance)} is rounding"
+    flipped = sum(ours != theirs for ours, theirs in zip(shown.replay_ids, shown.expected_ids, strict=False))
+    if shown.follows and flipped:
+        ids = "1 id" if flipped == 1 else f"{count(flipped)} ids"
+        apart += f": {ids} flipped where two logits are nearly equal, as between eager runs too"
+    return [Content.styled(f"{apart}.", "$muted")]
 
 
 def _ids(ids: Sequence[int], room: int) -> str:

@@ -176,6 +176,11 @@ def _before(view: SweepSlice) -> list[Content]:
     return [Content(how), *where, Content(what), *closed, paragraph("Guide", table, "bold $text-secondary")]
 
 
+def _pool_grows(view: SweepSlice) -> bool:
+    held = {row.value: row.held_bytes for row in view.rows if row.status == "done" and row.held_bytes is not None}
+    return bool(held) and held[min(held)] < held[max(held)]
+
+
 def _length_words(view: SweepSlice) -> list[Content]:
     words = _wrong(view)
     end = view.end
@@ -183,6 +188,8 @@ def _length_words(view: SweepSlice) -> list[Content]:
         slope = end.slope_bytes_per_token
         quality = f" (R² {end.r_squared:.5f})" if end.r_squared is not None else ""
         closed = f"; the closed form says {count(view.token_bytes)} B" if view.token_bytes is not None else ""
+        if closed and _pool_grows(view):
+            closed += ", and the rest is what the pool holds for a step, in whole segments"
         words.append(
             paragraph(
                 "Fit",
@@ -194,16 +201,6 @@ def _length_words(view: SweepSlice) -> list[Content]:
     done = [row for row in view.rows if row.status == "done" and row.total_bytes is not None]
     if len(done) >= 2:
         shortest, longest = min(done, key=lambda row: row.value), max(done, key=lambda row: row.value)
-        least, most = shortest.held_bytes, longest.held_bytes
-        if least is not None and most is not None and least < most:
-            words.append(
-                paragraph(
-                    "Beside the KV",
-                    f"the pool holds {mib(least)} MiB for a step's temporaries at {count(shortest.value)}, "
-                    f"{mib(most)} at {count(longest.value)}. They come in whole segments, "
-                    "and what they grow by is in the slope.",
-                )
-            )
         first, last = per(shortest, 1000), per(longest, 1000)
         if first is not None and last is not None and first > last:
             words.append(

@@ -1,7 +1,14 @@
 """The demonstrations on a real tiny model, with a capture that is pretended but whose addresses are real."""
 
+from collections.abc import Sequence
+
+import pytest
+import torch
+
 from cgtop.core.commands import BreakInput, Cancel, MendInput, RunPhase, SetMode, TryDynamicCapture
-from cgtop.core.engine import holdings
+from cgtop.core.engine import demonstrations, holdings
+from cgtop.core.engine.lab import Lab
+from cgtop.core.engine.steps import StaticDecode
 from cgtop.core.events import Addresses, Caches, Demonstration, DynamicCapture, Error, Status, Tokens
 from tests.core.engine.driving import Driven, last, with_
 
@@ -19,14 +26,42 @@ def test_a_rebound_input_is_not_read_by_the_graph_and_a_mended_one_is() -> None:
     driven.session.handle(BreakInput())
     broken = last(driven.of(Demonstration))
     assert broken.stage == "broken" and broken.present_address != broken.captured_address
-    assert broken.replay_ids != broken.expected_ids
+    assert broken.replay_ids != broken.expected_ids and not broken.follows
+    assert broken.difference is not None and broken.tolerance is not None
+    assert broken.difference > 10 * broken.tolerance, "another token is no rounding"
     assert "input_ids moved" in broken.refused
     assert last(driven.of(Addresses)).moved == 1
     driven.session.handle(MendInput())
     mended = last(driven.of(Demonstration))
     assert mended.stage == "mended" and mended.present_address == mended.captured_address == broken.captured_address
     assert mended.replay_ids == mended.expected_ids == broken.expected_ids
+    assert mended.follows and mended.difference == 0
     assert last(driven.of(Addresses)).moved == 0
+
+
+def test_an_id_that_flips_between_nearly_equal_logits_is_no_stale_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eager steps on a GPU do not repeat themselves to the bit: once a mended graph was called stale for such an id."""
+    driven = captured()
+    driven.session.handle(BreakInput())
+    eager, replays = demonstrations._eager, demonstrations._replays
+
+    def tied(logits: Sequence[torch.Tensor], towards: float) -> list[torch.Tensor]:
+        """With the second best logit next to the best: above it, or below."""
+        for step in logits:
+            first, second = step[0].topk(2).indices
+            step[0, second] = torch.nextafter(step[0, first], torch.tensor(towards))
+        return list(logits)
+
+    def tied_eager(lab: Lab, static: StaticDecode) -> demonstrations.Fed:
+        found = eager(lab, static)
+        return found._replace(logits=tied(found.logits, torch.inf))
+
+    monkeypatch.setattr(demonstrations, "_eager", tied_eager)
+    monkeypatch.setattr(demonstrations, "_replays", lambda *given: tied(replays(*given), -torch.inf))
+    driven.session.handle(MendInput())
+    mended = last(driven.of(Demonstration))
+    assert mended.replay_ids != mended.expected_ids
+    assert mended.follows
 
 
 def test_a_graph_with_a_rebound_input_is_refused_until_it_is_mended() -> None:

@@ -116,6 +116,7 @@ def test_a_sink_that_is_gone_ends_the_loop_quietly() -> None:
     telemetry_loop("cuda", emit, threading.Event(), nvml=open_nvml(FakeNvml(A), {}))
 
 
+@pytest.mark.timed
 def test_stop_ends_the_loop_at_once() -> None:
     def stopped() -> float:
         stop, told = threading.Event(), threading.Event()
