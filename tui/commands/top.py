@@ -1,8 +1,10 @@
 """Bare `cgtop`: the screen, or without a terminal the report; live where there is a GPU, else a recorded run."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
+from threading import Thread
 
 import typer
 
@@ -21,6 +23,8 @@ def top(run: RunOptions, form: Format, *, once: bool, refresh_hz: float) -> None
     """Show a run. Raises `typer.Exit` with an exit code other than 0 where it failed."""
     settings = run.settings.validated()
     headless = once or form is not Format.REPORT or not has_screen()
+    if not headless:
+        Thread(target=_import_screen, daemon=True).start()
     why = why_recorded(settings)
     if why is not None:
         _recorded(run, form, why, headless=headless, refresh_hz=refresh_hz)
@@ -28,6 +32,12 @@ def top(run: RunOptions, form: Format, *, once: bool, refresh_hz: float) -> None
         phases(run, form)
     else:
         _live_screen(settings, run.record, refresh_hz)
+
+
+def _import_screen() -> None:
+    """While the driver is asked, which takes some hundredths of a second: the import is most of the first screen's."""
+    with contextlib.suppress(Exception):  # it is told where the screen is really opened
+        from .. import app  # noqa: F401
 
 
 def has_screen() -> bool:
