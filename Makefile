@@ -61,7 +61,7 @@ record: python ## Record the bundled recording anew (needs an NVIDIA GPU)
 	$(SET_UP) $(VENV) live
 	$(BIN)/python -m cgtop.core.record_bundled $(ARGS)
 
-results: python ## Every experiment on this machine's GPU, as recordings and as tables in core/recordings/results.md
+results: python ## Every experiment on this machine's GPU, as recordings and as tables, in core/recordings
 	@$(HAS_GPU) || { echo 'make results needs an NVIDIA GPU: none found' >&2; exit 1; }
 	$(SET_UP) $(VENV) live
 	$(BIN)/python scripts/results.py $(ARGS)

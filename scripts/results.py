@@ -1,8 +1,8 @@
 """`make results`: every experiment on this machine's GPU, one after the other, kept as recordings and as tables.
 
 Runs the commands that a person would: phases (as `make record` does), bench, check, scaling, batches and, over all of
-their recordings, claims. Recordings go to core/recordings/ under the name of the run of all phases, the tables to
-core/recordings/results.md. Each table is there as soon as it is measured and stays until that experiment is made again,
+their recordings, claims. Recordings go to core/recordings/ under the name of the run of all phases, the tables to a
+Markdown file of that name. Each table is there as soon as it is measured and stays until that experiment is made again,
 so a run that was cut short is finished by `--missing`. A command that fails is said and the rest goes on; the exit code
 is then 1.
 """
@@ -26,13 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make results", description=__doc__)
     parser.add_argument("--only", action="append", choices=ALL, help="default: all of them")
-    parser.add_argument("--missing", action="store_true", help="only what results.md has no table of yet")
+    parser.add_argument("--missing", action="store_true", help="only what there is no table of yet")
     parser.add_argument("--into", type=Path, default=ROOT / "core" / "recordings", help="folder (default: %(default)s)")
     parser.add_argument("--name", default="gpu-qwen3-4b", help="how the recordings are called (default: %(default)s)")
     options = parser.parse_args(arguments)
     into: Path = options.into.resolve()  # the commands run elsewhere
     into.mkdir(parents=True, exist_ok=True)
-    tables = Tables(into / "results.md")
+    tables = Tables(into / f"{options.name}.md")
     targets = {what: into / f"{options.name}{'' if what == 'phases' else f'-{what}'}.jsonl.gz" for what in ALL}
     failed = []
     for what in options.only or ALL:

@@ -56,7 +56,7 @@ def use(results: ModuleType, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
 
 
 def told(folder: Path) -> list[str]:
-    return [line for line in (folder / "results.md").read_text().splitlines() if line.startswith("table of")]
+    return [line for line in (folder / "x.md").read_text().splitlines() if line.startswith("table of")]
 
 
 def test_a_failed_experiment_is_said_and_the_others_are_kept(
@@ -88,12 +88,12 @@ def test_a_run_that_was_cut_short_keeps_what_it_has_and_is_finished_later(
 def test_an_experiment_made_again_replaces_its_own_table_alone(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = results.Tables(tmp_path / "results.md")
+    tables = results.Tables(tmp_path / "x.md")
     tables.put("check", "# old\n| a |")
     tables.put("bench", "# bench")
     use(results, monkeypatch, Lab())
-    assert results.main(["--into", str(tmp_path), "--only", "check"]) == 0
-    assert "# old" not in (text := (tmp_path / "results.md").read_text())
+    assert results.main(["--into", str(tmp_path), "--name", "x", "--only", "check"]) == 0
+    assert "# old" not in (text := (tmp_path / "x.md").read_text())
     assert text.index("# bench") < text.index("table of check")
 
 
@@ -109,7 +109,7 @@ def test_where_nothing_is_measured_the_earlier_recording_stays_but_no_table(
 
 def test_the_tables_that_come_with_cgtop_are_those_of_its_recordings(results: ModuleType) -> None:
     """Nobody wrote a figure into them."""
-    tables = results.Tables(RECORDINGS / "results.md")
+    tables = results.Tables(RECORDINGS / "h200-qwen3-4b.md")
     paths = [
         str(RECORDINGS / f"h200-qwen3-4b{'' if what == 'phases' else f'-{what}'}.jsonl.gz") for what in results.ALL
     ]
