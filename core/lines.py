@@ -19,7 +19,7 @@ MAGNITUDE_MAX = 1e100
 """Of a float, and of its reciprocal: shares and products of measured figures then stay finite."""
 
 _FIGURES = bytes.maketrans(b"123456789E-", b"000000000e+")
-_LONG, _EXPONENT, _SIGNED_EXPONENT = b"0" * 20, b"0e000", b"0e+000"
+_LONG, _EXPONENT, _SIGNED_EXPONENT = b"0" * 20, b"0e00", b"0e+00"
 """A number of one of these forms, all its figures read as 0, may be beyond these limits. Far faster than a pattern."""
 _NEWLINES = re.compile(r"\r\n|\n|\r")
 

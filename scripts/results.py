@@ -2,9 +2,9 @@
 
 Runs the commands that a person would: phases (as `make record` does), bench, check, scaling, batches and, over all of
 their recordings, claims. Recordings go to core/recordings/ under the name of the run of all phases, the tables to a
-Markdown file of that name. Each table is there as soon as it is measured and stays until that experiment is made again,
-so a run that was cut short is finished by `--missing`. A command that fails is said and the rest goes on; the exit code
-is then 1.
+Markdown file of that name. Each is there as soon as its experiment has gone to its end, and stays until that is made
+again, so a run that was cut short is finished by `--missing`. A command that fails is said and the rest goes on; the
+exit code is then 1.
 """
 
 import argparse
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"{what}: there already")
             continue
         begun = time.monotonic()
-        tables.put(what, "")
         code, table = measured(what, targets[what])
-        say(f"{what}: exit {code} after {time.monotonic() - begun:.0f} s")
+        say(f"{what}: exit {code} after {time.monotonic() - begun:.0f} s{'' if table else ', nothing new is kept'}")
         failed += [what] if code else []
-        tables.put(what, table)
+        if table:
+            tables.put(what, table)
     kept = [target for target in targets.values() if target.exists()]
     if kept:
         code, table = run("claims", *map(str, kept), "--markdown")
@@ -86,20 +86,27 @@ def say(line: str) -> None:
     sys.stderr.write(f"[results] {line}\n")
 
 
+COMPLETE = (0, 1)
+"""Exit codes of an experiment that went to its end: 1 where something it measured is not right."""
+
+
 def measured(what: str, target: Path) -> tuple[int, str]:
     """Measure into this recording; returns the exit code, and the table that the recording gives.
 
-    An earlier recording stays where nothing could be measured; the table is then empty.
+    An earlier recording stays, and the table is empty, where the experiment did not go to its end or measured nothing.
     """
     fresh = target.with_name(f"unfinished-{target.name}")
     try:
         code = measure(what, fresh)
-        if not fresh.exists():
+        if code not in COMPLETE or not fresh.exists():
             return code or 1, ""
+        unreadable, table = run("play", str(fresh), "--once", "--markdown")
+        if unreadable or not table:
+            return code or unreadable or 1, ""
         fresh.replace(target)
+        return code, table
     finally:
         fresh.unlink(missing_ok=True)
-    return code, run("play", str(target), "--once", "--markdown")[1]
 
 
 def measure(what: str, into: Path) -> int:

@@ -26,8 +26,15 @@ def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 class Lab:
     """Stands for the commands: each experiment writes a recording that holds its name, from which `play` tells."""
 
-    def __init__(self, *, cut: Sequence[str] = (), failing: Sequence[str] = (), dead: Sequence[str] = ()) -> None:
-        self.cut, self.failing, self.dead = cut, failing, dead
+    def __init__(
+        self,
+        *,
+        cut: Sequence[str] = (),
+        failing: Sequence[str] = (),
+        dead: Sequence[str] = (),
+        killed: Sequence[str] = (),
+    ) -> None:
+        self.cut, self.failing, self.dead, self.killed = cut, failing, dead, killed
         self.made: list[str] = []
         self.judged: list[str] = []
 
@@ -39,14 +46,15 @@ class Lab:
         if what in self.cut:
             raise KeyboardInterrupt
         self.made.append(what)
-        return 1 if what in self.failing else 0
+        return {**dict.fromkeys(self.failing, 1), **dict.fromkeys(self.killed, 143)}.get(what, 0)
 
     def run(self, command: str, *arguments: str) -> tuple[int, str]:
         if command == "claims":
             self.judged = [Path(name).name for name in arguments[:-1]]
             return 0, "table of claims"
         assert command == "play" and arguments[1:] == ("--once", "--markdown")
-        return 0, f"table of {Path(arguments[0]).read_text()}\n"
+        held = Path(arguments[0]).read_text()
+        return (0, f"table of {held}\n") if held else (2, "")
 
 
 def use(results: ModuleType, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
@@ -97,14 +105,32 @@ def test_an_experiment_made_again_replaces_its_own_table_alone(
     assert text.index("# bench") < text.index("table of check")
 
 
-def test_where_nothing_is_measured_the_earlier_recording_stays_but_no_table(
+@pytest.mark.parametrize("lab", [Lab(dead=["check"]), Lab(killed=["check"])], ids=["not begun", "not ended"])
+def test_what_did_not_go_to_its_end_replaces_nothing_and_is_still_missing(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab
+) -> None:
+    arguments = ["--into", str(tmp_path), "--name", "x", "--only", "check"]
+    use(results, monkeypatch, lab)
+    assert results.main([*arguments, "--missing"]) == 1
+    assert not list(tmp_path.glob("*.gz"))
+    again = use(results, monkeypatch, Lab())
+    assert results.main([*arguments, "--missing"]) == 0
+    assert again.made == ["check"]
+    earlier = (tmp_path / "x-check.jsonl.gz").read_bytes()
+    use(results, monkeypatch, lab)
+    assert results.main(arguments) == 1
+    assert (tmp_path / "x-check.jsonl.gz").read_bytes() == earlier
+    assert told(tmp_path) == ["table of check", "table of claims"]
+
+
+def test_a_recording_that_cannot_be_played_replaces_nothing(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier = tmp_path / "x-check.jsonl.gz"
-    earlier.write_text("check")
-    use(results, monkeypatch, Lab(dead=["check"]))
+    """A command that fails at its start leaves one with an error and nothing else."""
+    lab = use(results, monkeypatch, Lab())
+    monkeypatch.setattr(results, "measure", lambda what, into: into.write_text("") or 1)
     assert results.main(["--into", str(tmp_path), "--name", "x", "--only", "check"]) == 1
-    assert earlier.exists() and told(tmp_path) == ["table of claims"]
+    assert not list(tmp_path.glob("*.gz")) and lab.judged == []
 
 
 def test_the_tables_that_come_with_cgtop_are_those_of_its_recordings(results: ModuleType) -> None:

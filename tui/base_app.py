@@ -23,7 +23,7 @@ from .screens.main import MainScreen
 from .screens.modal import LogScreen
 from .screens.palette import Palette
 from .screens.views import others
-from .views import opening_view
+from .views import opening_view, views_in
 from .widgets.buckets import theme_variables
 from .widgets.notice import Recorded
 from .widgets.title import Playback, playback_of
@@ -118,7 +118,9 @@ class BaseApp(App[None]):
         # Textual paints nothing by itself after ctrl+z and fg.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if isinstance(self.source, RecordedSource):
-            self.main.show_view(opening_view(self.source.player.recording.events))
+            events = self.source.player.recording.events
+            self.main.coming = views_in(events)
+            self.main.show_view(opening_view(events))
         self.set_interval(LOOK_FOR_TERMINAL_S, self._departure.look_for_terminal)
         self.set_timer(REST_AFTER_S, others)
         self.tick()

@@ -195,4 +195,6 @@ def _needs(state: RunState, phase: PhaseId, key: str) -> str | None:
         return f"{key}: {phase}: {row.end.reason if row.end is not None and row.end.reason else 'not possible here'}"
     if row.status == "failed":
         return f"{key}: {title} failed; R starts anew"
-    return f"{key}: {title.lower()} first (n)"
+    word, space, rest = title.partition(" ")
+    name = word if word[1:] != word[1:].lower() else word.lower()
+    return f"{key}: {name}{space}{rest} first (n)"

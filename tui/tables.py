@@ -92,6 +92,8 @@ def _markdown_lines(report: Report) -> Iterator[str]:
         yield f"## {_escaped(section.title)}"
         yield ""
         yield from (f"- {_escaped(line.strip())}" for line in section.lines)
+        if section.lines and section.table is not None:
+            yield ""  # else the table is a part of the last line
         if section.table is not None:
             yield from _markdown_table(section.table)
         if section.table is not None and section.notes:

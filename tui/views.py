@@ -38,6 +38,20 @@ def view_key(view: ViewId) -> str:
     return str(VIEWS.index(VIEW_BY_ID[view]) + 1)
 
 
+def views_in(events: Iterable[Event]) -> frozenset[ViewId]:
+    """The views that these events fill with an experiment."""
+    found: set[ViewId] = set()
+    for event in events:
+        match event:
+            case Check():
+                found.add("checks")
+            case SweepRow():
+                found.add(event.sweep)
+            case Comparison():
+                found.add("compare")
+    return frozenset(found)
+
+
 def opening_view(events: Iterable[Event]) -> ViewId:
     """The view that a recording is opened in: that of its experiment, or the phases if it went on to the replay."""
     found: set[ViewId] = set()

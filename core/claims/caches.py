@@ -29,10 +29,15 @@ def _fixed(seen: Evidence) -> Finding:
     shown = seen.demonstration("broken")
     if shown is None:
         return not_measured("the input was not rebound to see what a replay makes of it")
+    if not shown.expected_ids or not shown.replay_ids:
+        return not_measured("no replay was made with the input rebound")
+    apart = ""
+    if shown.difference is not None and shown.tolerance is not None:
+        apart = f"; their logits are {shown.difference:.3g} apart, where {shown.tolerance:.3g} is rounding"
     return judged(
         not shown.follows,
         f"With the input rebound from {shown.captured_address:#x} to {shown.present_address:#x}, replays gave "
-        f"{_ids(shown.replay_ids)} where eager steps give {_ids(shown.expected_ids)}.",
+        f"{_ids(shown.replay_ids)} where eager steps give {_ids(shown.expected_ids)}{apart}.",
     )
 
 

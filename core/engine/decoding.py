@@ -146,6 +146,8 @@ class Decoding:
             self._end_replay_phase()
         _there(self._loop).drain()
         self.active = self.paused = False
+        if self._workflow.guard is not None:
+            self._emit(addresses(self._workflow.guard))  # with all replays compared, however long decoding went on
 
     def _step(self, loop: DecodeLoop) -> None:
         loop.step()

@@ -54,7 +54,7 @@ class Demonstration(Event, frozen=True, kw_only=True, tag="demonstration"):
     refused: str = ""
     """What the address guard says of such a replay; it is let through for the demonstration only."""
     difference: float | None = None
-    """Largest ‖replay - eager‖ / ‖eager‖ of a step's logits, over all sequences."""
+    """Largest ‖replay - eager‖ / ‖eager‖ of a step's logits, over all sequences; null where that is no number."""
     tolerance: float | None = None
     """Up to which a step is the same computation, by roundings of the dtype."""
 
@@ -62,11 +62,13 @@ class Demonstration(Event, frozen=True, kw_only=True, tag="demonstration"):
     def follows(self) -> bool:
         """Whether the replays compute what eager steps do. By logits: an id flips where two of them are nearly equal.
 
-        Eager steps do not repeat themselves to the bit either. By the ids where the logits were not compared.
+        Eager steps do not repeat themselves to the bit either. By the ids in recordings without a tolerance.
         """
-        if self.difference is None or self.tolerance is None:
-            return bool(self.expected_ids) and self.replay_ids == self.expected_ids
-        return self.difference <= self.tolerance
+        if not self.expected_ids or len(self.replay_ids) != len(self.expected_ids):
+            return False
+        if self.tolerance is None:
+            return self.replay_ids == self.expected_ids
+        return self.difference is not None and self.difference <= self.tolerance
 
 
 SweepKind = Literal["cache_lens", "batches"]

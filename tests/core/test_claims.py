@@ -360,6 +360,21 @@ def test_one_state_tells_both_stages_of_the_demonstration() -> None:
     assert (shown.replay_ids, mended.replay_ids) == ((5, 5), (5, 6))
 
 
+def test_a_rebound_input_is_judged_by_logits_and_says_so() -> None:
+    def fixed(replayed: tuple[int, ...], difference: float | None, tolerance: float | None = 0.066) -> Claim:
+        shown = change(demonstration("broken", replayed), difference=difference, tolerance=tolerance)
+        state = fold(main_run(), shown)
+        return next(claim for claim in claims_of([state]) if claim.id == "addresses.fixed")
+
+    assert fixed((5, 6), 0.5).verdict == "holds", "the same ids by chance"
+    assert "logits are 0.5 apart, where 0.066 is rounding" in fixed((5, 6), 0.5).finding
+    assert fixed((5, 7), 0.01).verdict == "does_not_hold", "another id by rounding"
+    assert fixed((5, 7), None, None).verdict == "holds", "by the ids in an older recording"
+    assert fixed((5, 6), None).verdict == "holds", "logits that are no numbers follow nothing"
+    assert fixed((5,), 0.0).verdict == "holds", "half of the replays are not all"
+    assert fixed((), 0.0).verdict == "not_measured"
+
+
 def test_an_id_that_flips_between_nearly_equal_logits_does_not_decide_about_copying() -> None:
     def copied(difference: float) -> str:
         mended = change(demonstration("mended", (5, 7)), difference=difference, tolerance=0.066)

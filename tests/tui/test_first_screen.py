@@ -46,6 +46,31 @@ def test_what_the_first_screen_does_not_show_is_not_imported_for_it() -> None:
     assert ran.stdout.splitlines()[-1] == "", ran.stdout
 
 
+def test_a_ctrl_c_while_the_command_line_is_made_is_no_traceback() -> None:
+    code = """
+import signal, typer.main
+def interrupted(*given): signal.raise_signal(signal.SIGINT)
+typer.main.get_command = interrupted
+from cgtop.tui.__main__ import main
+main()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert (ran.returncode, ran.stderr) == (130, "")
+
+
+@pytest.mark.parametrize(("view", "experiment"), [("compare", "bench"), ("checks", "check"), ("batches", "batches")])
+async def test_a_recording_that_opens_in_a_view_says_that_its_figures_come(view: str, experiment: str) -> None:
+    path = bundled_recording()
+    assert path is not None
+    recording = open_recording(path.with_name(path.name.replace(".jsonl", f"-{experiment}.jsonl")))
+    app = CgtopApp(RecordedSource(Player(recording, playing=False)))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await at_rest(pilot)
+        assert app.main.shown == view
+        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "It comes later in this recording" in shown and f"play {path.parent}" not in shown
+
+
 async def test_what_the_other_views_need_is_there_soon_after(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("cgtop.tui.base_app.REST_AFTER_S", 0.01)

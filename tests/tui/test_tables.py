@@ -77,6 +77,14 @@ def test_markdown_has_a_table_of_all_phases() -> None:
         assert row.count("|") == head.count("|")
 
 
+def test_a_table_is_set_apart_from_the_list_before_it() -> None:
+    """Without a blank line CommonMark takes the table for a part of the last item."""
+    table = Table((Column("a"), Column("b")), (Row(("1", "2")),))
+    section = Section(title="s", lines=("first", "last"), table=table)
+    text = markdown(Report(title="t", mark="m", recorded=False, sections=(section,)))
+    assert "- last\n\n| a | b |\n|---|" in text
+
+
 def test_markdown_cells_cannot_break_the_table() -> None:
     table = Table((Column("a"),), (Row(("x|y *z* `q` <b>",)),))
     text = markdown(Report(title="t", mark="m", recorded=False, sections=(Section(title="s", table=table),)))

@@ -95,12 +95,13 @@ def _conditions(found: Comparison) -> tuple[str, ...]:
     power = "n/a" if found.power_w is None else f"{found.power_w:,.0f} W"
     copy = None if found.copy_bytes_s is None else found.copy_bytes_s / 1e9
     sheet = None if found.datasheet_bytes_s is None else found.datasheet_bytes_s / 1e9
+    measured = "n/a (not measured with this comparison)" if copy is None else f"{bandwidth(copy)} measured"
     verdict = VERDICT_WORDS[found.verdict] if found.verdict is not None else "not verified"
     return (
         f"prefill of {count(found.prompt_len)} tokens: {milliseconds(found.prefill_ms)}, timed apart",
         f"clock {clock} ({steady}), memory {memory}, power {power}",
         f"held down by: {_throttle(found.throttled)}",
-        f"copy bandwidth, read plus written: {bandwidth(copy)} measured, {bandwidth(sheet)} by the datasheet",
+        f"copy bandwidth, read plus written: {measured}, {bandwidth(sheet)} by the datasheet",
         f"replay against eager: {verdict}",
     )
 

@@ -8,6 +8,7 @@ from .model import Column, Row, Section, Table, Tone, row
 
 FEW_TOKENS = 16
 """Fewer different tokens than this are a loop of a few: their replays prove little."""
+NO_GRAPH = "no graph was captured"
 VERDICT_WORDS = {
     "identical": "IDENTICAL",
     "within_eager_noise": "WITHIN EAGER'S OWN NOISE",
@@ -19,7 +20,7 @@ def graph_section(state: RunState) -> Section:
     """The captured graph: nodes by kind, what instantiating it cost, allocations during replay, addresses."""
     graph = state.graph
     if graph is None:
-        return Section(title="Graph", lines=("no graph was captured",))
+        return Section(title="Graph", lines=(_no_graph(state),))
     kinds = ", ".join(f"{kind} {nodes:,}" for kind, nodes in sorted(graph.nodes_by_kind.items(), key=lambda kv: -kv[1]))
     lines = [
         f"nodes: {count(graph.nodes)}{f' ({kinds})' if kinds else ''}",
@@ -41,6 +42,10 @@ def graph_section(state: RunState) -> Section:
     return Section(title="Graph", lines=tuple(lines))
 
 
+def _no_graph(state: RunState) -> str:
+    return "no graph of its own was captured; those of the sweep are in its rows" if state.sweeps else NO_GRAPH
+
+
 def verification_section(state: RunState) -> Section:
     """The verdict, with the figures that it rests on."""
     check = state.verification
@@ -48,7 +53,7 @@ def verification_section(state: RunState) -> Section:
     if check is None:
         line = "not done in this run: nothing proves the replayed tokens"
         if state.graph is None and state.phase("capture").status != "done":
-            line = "not done in this run: no graph was captured"
+            line = f"not done in this run: {_no_graph(state)}"
         return Section(title=title, lines=(line,), tone="quiet")
     tone: Tone = "bad" if check.verdict == "mismatch" else "good"
     return Section(title=title, lines=_verdict_lines(check), tone=tone, notes=_verdict_notes(check))

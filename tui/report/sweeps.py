@@ -82,7 +82,7 @@ def _lengths(sweep: Sweep) -> Section:
         ),
         notes=(
             "overhead: allocated, what the graph's pool holds beyond its tensors, and the driver's part, each length "
-            "as if it were the only one; /1,000 divides as the guide does",
+            "as if it were the only one; /1,000 divides it by thousands, where the guide divides allocated alone",
             GUIDE,
             *((NOISE,) if noise else ()),
             *_notes(sweep, "cache_lens"),

@@ -58,6 +58,7 @@ class MainScreen(Screen[None]):
         self.dismissed: Error | None = None
         self.state = RunState()
         self.recording = Recorded()
+        self.coming: frozenset[ViewId] = frozenset()
         self._playback: Playback | None = None
         recorded = kind == "recorded"
         self.panes = Panes(clock)
@@ -129,7 +130,7 @@ class MainScreen(Screen[None]):
         )
         self.tab_line.show(TabsView(views=tuple(self.panes), shown=self.shown))
         self._show_place()
-        self.pane.show_state(state, Surroundings(kind=self.kind, letters=self.app.no_color))
+        self.pane.show_state(state, Surroundings(kind=self.kind, letters=self.app.no_color, coming=self.coming))
         self._show_error()
         self._show_notice()
         self._show_keys()

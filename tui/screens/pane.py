@@ -10,6 +10,7 @@ from textual.content import Content
 
 from ...core.state import RunState
 from ..keys import SourceKind
+from ..views import ViewId
 from ..widgets.lines import LinesWidget
 
 Slice = TypeVar("Slice")
@@ -20,6 +21,8 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     kind: SourceKind = "live"
     letters: bool = False
+    coming: frozenset[ViewId] = frozenset()
+    """Views that this recording fills sooner or later."""
 
     @property
     def recorded(self) -> bool:

@@ -73,7 +73,11 @@ class SweepPane(WidgetPane[SweepSlice]):
 
     def __init__(self, kind: SweepKind) -> None:
         self.sweep = SweepView(SweepSlice(kind=kind))
-        super().__init__(kind, self.sweep, lambda state, around: SweepSlice.of(state, kind, recorded=around.recorded))
+        super().__init__(
+            kind,
+            self.sweep,
+            lambda state, around: SweepSlice.of(state, kind, recorded=around.recorded, coming=kind in around.coming),
+        )
 
     def move(self, step: int) -> None:
         """The strategy some places on, or some rows down."""
@@ -91,7 +95,7 @@ class ComparePane(WidgetPane[CompareSlice]):
         super().__init__(
             "compare",
             CompareView(CompareSlice()),
-            lambda state, around: CompareSlice.of(state, recorded=around.recorded),
+            lambda state, around: CompareSlice.of(state, recorded=around.recorded, coming="compare" in around.coming),
         )
 
 
@@ -100,7 +104,11 @@ class ChecksPane(WidgetPane[CheckSlice]):
 
     def __init__(self) -> None:
         self.checks = CheckView(CheckSlice())
-        super().__init__("checks", self.checks, lambda state, around: CheckSlice.of(state, recorded=around.recorded))
+        super().__init__(
+            "checks",
+            self.checks,
+            lambda state, around: CheckSlice.of(state, recorded=around.recorded, coming="checks" in around.coming),
+        )
 
     def move(self, step: int) -> None:
         """The check some rows down."""

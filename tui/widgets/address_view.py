@@ -208,7 +208,8 @@ def _invitation(view: AddressSlice) -> str:
 def _headline(shown: Demonstration, fine: bool) -> Content:
     number = f"{count(len(shown.replay_ids))} replays"
     if shown.stage == "broken":
-        what = f"the input was rebound to a new tensor; {number} went on reading the old one."
+        did = "follow what is fed all the same" if fine else "went on reading the old one"
+        what = f"the input was rebound to a new tensor; {number} {did}."
         return Content.assemble(("BROKEN: ", "bold $text-error"), what)
     what = f"the captured input is back and is copied into; {number}{' follow what is fed again' if fine else ''}."
     return Content.assemble(("MENDED: ", "bold $text-success" if fine else "bold $text-error"), what)

@@ -13,7 +13,7 @@ from ..check_words import in_order, nothing_checked, reasons, summary
 from ..format import clean, count
 from ..refusals import measuring
 from .columns import GAP, paragraph
-from .lines import LinesWidget, around, wrapped
+from .lines import LATER, LinesWidget, around, wrapped
 
 MARKS: dict[str, tuple[str, str]] = {
     "PASS": ("✓ PASS", "$text-success"),
@@ -35,12 +35,14 @@ class CheckSlice(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
     """Whether the run itself has ended, so that nothing more comes."""
     recorded: bool = False
+    coming: bool = False
+    """Whether this recording holds it, further on."""
     elsewhere: str = ""
     """The command that plays a recording with checks, if there is one."""
     cursor: int = 0
 
     @classmethod
-    def of(cls, state: RunState, *, recorded: bool = False) -> "CheckSlice":
+    def of(cls, state: RunState, *, recorded: bool = False, coming: bool = False) -> "CheckSlice":
         """The slice of a run."""
         sweeping = any(sweep.end is None for sweep in state.sweeps.values())
         return cls(
@@ -48,7 +50,8 @@ class CheckSlice(msgspec.Struct, frozen=True, kw_only=True):
             running=(measuring(state) and not sweeping) or _in_a_phase_of_theirs(state),
             over=state.end is not None,
             recorded=recorded,
-            elsewhere=play_command("check") if not state.checks else "",
+            coming=coming,
+            elsewhere=play_command("check") if not state.checks and not coming else "",
         )
 
     @property
@@ -154,7 +157,7 @@ def _headline(view: CheckSlice) -> Content:
 
 def _before(view: CheckSlice) -> list[Content]:
     if view.recorded:
-        how = "None in this recording up to here."
+        how = LATER if view.coming else "None in this recording up to here."
     else:
         how = (
             "Press m to check this machine. Phases up to capture are run where they were not; decoding stays as it is."

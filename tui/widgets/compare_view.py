@@ -13,7 +13,7 @@ from ...core.state import RunState
 from ..format import NA, bandwidth, clean, count, milliseconds, percent, ratio, tok_s
 from .columns import GAP, bar, column, fitting, paragraph, table_lines, table_width
 from .decode_gauge import MODE_STYLES
-from .lines import LinesWidget, spread, wrapped
+from .lines import LATER, LinesWidget, spread, wrapped
 
 GUIDE_SPEEDS: dict[Mode, float] = {"eager": SPEED_EAGER_TOK_S, "graph": SPEED_GRAPH_TOK_S}
 GUIDE_MARK = "◇"
@@ -33,11 +33,13 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
     """Whether the run itself has ended, so that nothing more comes."""
     recorded: bool = False
+    coming: bool = False
+    """Whether this recording holds it, further on."""
     elsewhere: str = ""
     """The command that plays a recording with a comparison, if there is one."""
 
     @classmethod
-    def of(cls, state: RunState, *, recorded: bool = False) -> "CompareSlice":
+    def of(cls, state: RunState, *, recorded: bool = False, coming: bool = False) -> "CompareSlice":
         """The slice of a run."""
         capture = state.phase("capture")
         return cls(
@@ -45,7 +47,8 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
             over=state.end is not None,
             recorded=recorded,
-            elsewhere=play_command("bench", "check") if state.comparison is None else "",
+            coming=coming,
+            elsewhere=play_command("bench", "check") if state.comparison is None and not coming else "",
         )
 
 
@@ -97,7 +100,7 @@ def _progress(view: CompareSlice, comparison: Comparison) -> Content:
 
 def _before(view: CompareSlice) -> list[Content]:
     if view.recorded:
-        how = "None in this recording up to here."
+        how = LATER if view.coming else "None in this recording up to here."
     elif view.no_capture:
         how = f"Press m to compare; a graph cannot take part: {clean(view.no_capture)}."
     else:

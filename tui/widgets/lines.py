@@ -12,6 +12,10 @@ from textual.widget import Widget
 View = TypeVar("View")
 
 
+LATER = "It comes later in this recording: n goes on, stop by stop."
+"""In a view that a recording fills, before it does."""
+
+
 class LinesWidget(Widget, Generic[View]):
     """Draws a `View`, a frozen value, as lines of text.
 

@@ -212,7 +212,10 @@ def _headline(segments: Sequence[Segment], width: int) -> Content:
     reserved = sum(segment.size for segment in segments)
     private = sum(segment.size for segment in segments if segment.pool != DEFAULT_POOL)
     blocks = sum(block.bucket is not None for segment in segments for block in segment.blocks)
-    figures = [f" in {count(len(segments))} segments", f", {count(blocks)} blocks in use"]
+    figures = [
+        f" in {count(len(segments))} {'segment' if len(segments) == 1 else 'segments'}",
+        f", {count(blocks)} {'block' if blocks == 1 else 'blocks'} in use",
+    ]
     figures.append(f", {size(private)} of it in private pools" if private else ", no private pool")
     text, room = "", width - len(size(reserved)) - len(" reserved")
     for figure in figures:

@@ -43,12 +43,14 @@ class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = False
     no_capture: str = ""
     """Why nothing can be captured here, and so nothing measured, if so."""
+    coming: bool = False
+    """Whether this recording holds it, further on."""
     elsewhere: str = ""
     """The command that plays a recording of such a sweep, if there is one."""
     cursor: SweepCursor = SweepCursor()
 
     @classmethod
-    def of(cls, state: RunState, kind: SweepKind, *, recorded: bool = False) -> "SweepSlice":
+    def of(cls, state: RunState, kind: SweepKind, *, recorded: bool = False, coming: bool = False) -> "SweepSlice":
         """The slice of a run for one kind of sweep."""
         sweep = state.sweeps.get(kind, Sweep())
         model = state.hello.model if state.hello is not None else None
@@ -63,8 +65,9 @@ class SweepSlice(msgspec.Struct, frozen=True, kw_only=True):
             token_bytes=model.static_cache_bytes // tokens if model is not None and tokens else None,
             capacity=asked.max_cache_len if asked is not None else None,
             recorded=recorded,
+            coming=coming,
             no_capture=why_no_capture(state),
-            elsewhere=play_command(*EXPERIMENTS[kind]) if sweep.begin is None else "",
+            elsewhere=play_command(*EXPERIMENTS[kind]) if sweep.begin is None and not coming else "",
         )
 
     @property

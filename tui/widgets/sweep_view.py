@@ -8,7 +8,7 @@ from ...core.guide import BATCH_SIZES, CACHE_LENGTHS
 from ...core.memory_map import MIB
 from ..format import clean, count, mib, percent, size, tok_s
 from .columns import paragraph
-from .lines import LinesWidget, spread, wrapped
+from .lines import LATER, LinesWidget, spread, wrapped
 from .sweep_slice import SweepCursor, SweepSlice, per
 from .sweep_tables import GUIDE_MARK, VERDICTS, Section, batch_sections, length_lines
 
@@ -148,7 +148,7 @@ def _legend(view: SweepSlice) -> Content:
 
 def _before(view: SweepSlice) -> list[Content]:
     if view.recorded:
-        how = "Not in this recording up to here."
+        how = LATER if view.coming else "Not in this recording up to here."
     elif view.no_capture:
         how = f"Not possible here: {clean(view.no_capture)}."
     else:
@@ -156,7 +156,7 @@ def _before(view: SweepSlice) -> list[Content]:
     if view.elsewhere:
         where = [paragraph("Recorded", view.elsewhere)]
     else:
-        where = [paragraph("With a GPU", COMMANDS[view.kind])] if view.recorded else []
+        where = [paragraph("With a GPU", COMMANDS[view.kind])] if view.recorded and not view.coming else []
     if view.kind == "cache_lens":
         guide = ", ".join(f"{row.tokens:,}: {row.total_mib} ({row.per_1000_mib})" for row in CACHE_LENGTHS)
         what = (
