@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from cgtop.core.events import Decode, PhaseId
+from cgtop.core.events import Decode, PhaseId, Status, Tokens
 from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.recording import open_recording
+from cgtop.core.settings import Mode
 from cgtop.core.sources import bundled_recording
-from cgtop.core.state import RunState
+from cgtop.core.state import RunState, fold
 from cgtop.tui.format import size
 from cgtop.tui.screens.pane import Surroundings
 from cgtop.tui.screens.phases_pane import PhasesPane
@@ -15,6 +16,7 @@ from cgtop.tui.screens.texts import phase_lines
 from cgtop.tui.widgets.explanation import render_explanation
 from cgtop.tui.widgets.lesson import against_guide, lesson
 from cgtop.tui.widgets.phase_facts import ExplanationView
+from tests.sample import decode as sample_decode
 from tests.sample import sample_run
 from tests.tui.fakes import folded
 
@@ -121,3 +123,41 @@ def test_a_phase_opened_tells_each_counter_its_source_its_parts_and_the_guides_f
         "Ours is +0.3 MiB",
     ):
         assert wanted in lines, wanted
+
+
+def test_while_it_decodes_sentences_and_tokens_follow_at_a_readers_pace() -> None:
+    """Each painting costs, and nobody reads ten sentences a second; whatever else changes is shown at once."""
+    first = folded(sample_run()[:-1])
+    assert first.decode is not None and first.status is not None
+
+    def later(seconds: float, mode: Mode = "graph", *, paused: bool = False) -> RunState:
+        t = first.t + seconds
+        decode = sample_decode(t, mode, 5000 + round(seconds * 100), 120.0, 700)
+        status = Status(t=t, state="paused" if paused else "decoding", mode=mode)
+        told = (status, decode, Tokens(t=t, mode=mode, ids=(round(seconds * 100),)))
+        state = first
+        for event in told:
+            state = fold(state, event)
+        return state
+
+    def shown(pane: PhasesPane) -> tuple[int | None, int]:
+        view = pane.explanation_pane.view.decoding
+        return (None if view is None else view.tokens), pane.token_pane.view.ids[-1]
+
+    pane = PhasesPane()
+    pane.show_state(later(0.0), Surroundings())
+    assert shown(pane) == (5000, 0)
+    pane.show_state(later(0.1), Surroundings())
+    assert shown(pane) == (5000, 0)
+    pane.show_state(later(0.3), Surroundings())
+    assert shown(pane) == (5000, 30)
+    pane.show_state(later(0.6), Surroundings())
+    assert shown(pane) == (5060, 60)
+    pane.show_state(later(0.65, "eager"), Surroundings())
+    assert shown(pane) == (5065, 65), "another mode"
+    pane.show_state(later(0.7, "eager", paused=True), Surroundings())
+    assert shown(pane) == (5070, 70), "it is read now"
+    recorded = PhasesPane()
+    for seconds in (0.0, 0.1):
+        recorded.show_state(later(seconds), Surroundings(kind="recorded"))
+    assert shown(recorded) == (5010, 10), "a recording is stepped event by event"

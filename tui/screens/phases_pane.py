@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
@@ -21,6 +22,9 @@ from ..widgets.tokens import TokenPane, TokensView
 from .pane import Opened, Pane, Surroundings
 from .texts import phase_lines
 
+SENTENCE_S, TOKENS_S = 0.5, 0.2
+"""How long the explanation and the tokens stay while it decodes."""
+
 
 class PhasesPane(Pane):
     """The first view."""
@@ -31,6 +35,8 @@ class PhasesPane(Pane):
         self.selected: PhaseId | None = None
         self._state = RunState()
         self._around = Surroundings()
+        self._shown: dict[str, tuple[float, object]] = {}
+        """Panel -> the run's time of what it shows, and what that is but for the figures of decoding."""
         self._heard = (-1.0, 0.0)
         """The run's time of the last event, and when it came."""
         self.phase_list = PhaseList(PhasesView(), id="phases", classes="panel")
@@ -70,9 +76,10 @@ class PhasesPane(Pane):
         self.telemetry.show(TelemetryView.of(state))
         self.memory_bar.show(MemoryView(memory=state.memory, letters=around.letters, on_cpu=on_cpu))
         self._show_speed(state)
-        self.explanation_pane.show(self.explanation())
+        self._explain()
         decoded = any(figures.tokens for figures in state.decode_by_mode.values())
-        self.token_pane.show(TokensView(ids=state.tokens, text=state.text, decoded=decoded))
+        if not self._is_held("tokens", TOKENS_S, state.decode.mode if state.decode is not None else None):
+            self.token_pane.show(TokensView(ids=state.tokens, text=state.text, decoded=decoded))
 
     def show_error(self, view: ErrorView) -> None:
         """Show an error in the explanation's place; CSS does so while the screen has the class `-error`."""
@@ -123,6 +130,27 @@ class PhasesPane(Pane):
                 no_capture=unavailable,
             )
         )
+
+    def _explain(self) -> None:
+        view = self.explanation()
+        mode = view.decoding.mode if view.decoding is not None else None
+        if not self._is_held(
+            "explanation", SENTENCE_S, (msgspec.structs.replace(view, decode=None, decoding=None), mode)
+        ):
+            self.explanation_pane.show(view)
+
+    def _is_held(self, panel: str, seconds: float, key: object) -> bool:
+        """Whether a panel stays as it is for now: shown a moment ago, with nothing new but figures of decoding.
+
+        Nobody reads a sentence ten times a second, and each painting costs. A recording is held still and stepped.
+        """
+        t, status = self._state.t, self._state.status
+        goes_on = not self._around.recorded and status is not None and status.state == "decoding"
+        last, before = self._shown.get(panel, (0.0, None))
+        if goes_on and before == key and 0 <= t - last < seconds:
+            return True
+        self._shown[panel] = t, key
+        return False
 
     def explanation(self) -> ExplanationView:
         """The slice that explains the phase that matters now."""
