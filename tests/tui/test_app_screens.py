@@ -207,7 +207,7 @@ async def test_a_change_draws_only_the_panels_that_show_it() -> None:
     async with running(source) as pilot:
         await at_rest(pilot)
         before = draws(app_of(pilot))
-        source.state = msgspec.structs.replace(DECODING, tokens=(*DECODING.tokens, 7))
+        source.state = msgspec.structs.replace(DECODING, t=DECODING.t + 1, tokens=(*DECODING.tokens, 7))
         app_of(pilot).tick()
         await pilot.pause()
         after = draws(app_of(pilot))
