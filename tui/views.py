@@ -1,6 +1,6 @@
 """The views of a run, in the order of their keys: `1` is the first. What draws one is in `screens.views`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -52,18 +52,10 @@ def views_in(events: Iterable[Event]) -> frozenset[ViewId]:
     return frozenset(found)
 
 
-def opening_view(events: Iterable[Event]) -> ViewId:
+def opening_view(events: Sequence[Event]) -> ViewId:
     """The view that a recording is opened in: that of its experiment, or the phases if it went on to the replay."""
-    found: set[ViewId] = set()
-    for event in events:
-        match event:
-            case PhaseEnd(phase="replay", status="done"):
-                return "phases"
-            case Check():
-                found.add("checks")  # with a comparison of its own
-            case SweepRow():
-                found.add(event.sweep)
-            case Comparison():
-                found.add("compare")
+    if any(isinstance(event, PhaseEnd) and event.phase == "replay" and event.status == "done" for event in events):
+        return "phases"
+    found = views_in(events)  # checks make a comparison of their own
     order: tuple[ViewId, ...] = ("checks", "batches", "cache_lens", "compare")
     return next((view for view in order if view in found), "phases")

@@ -11,6 +11,7 @@ from cgtop.core.sources import RecordedSource, bundled_recording
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.screens.pane import Pane
 from cgtop.tui.views import VIEWS, view_key
+from tests.make_screenshots import recorded_experiment
 from tests.tui.driving import at_rest
 
 LATER = ("torch", "transformers", "pydantic", "cgtop.core.claims", "cgtop.tui.report", "cgtop.tui.screens.run_panes")
@@ -62,7 +63,7 @@ main()
 async def test_a_recording_that_opens_in_a_view_says_that_its_figures_come(view: str, experiment: str) -> None:
     path = bundled_recording()
     assert path is not None
-    recording = open_recording(path.with_name(path.name.replace(".jsonl", f"-{experiment}.jsonl")))
+    recording = open_recording(recorded_experiment(path, experiment))
     app = CgtopApp(RecordedSource(Player(recording, playing=False)))
     async with app.run_test(size=(120, 36)) as pilot:
         await at_rest(pilot)

@@ -15,7 +15,7 @@ from cgtop.core.recording import Recording, open_recording
 from cgtop.core.sources import RecordedSource, bundled_recording
 from cgtop.tui.app import CgtopApp
 from cgtop.tui.themes import theme_named
-from tests.make_screenshots import moments, settled
+from tests.make_screenshots import moments, recorded_experiment, settled
 
 SIZES = [(60, 20), (80, 24), (120, 36)]
 MOMENTS = {"caches": "attempted", "addresses": "broken"}
@@ -73,8 +73,7 @@ async def test_every_view_looks_as_it_did(
 async def test_every_experiment_looks_as_it_did(view: str, theme: str, snapshot: SnapshotAssertion) -> None:
     whole = bundled_recording()
     assert whole is not None
-    path = whole.with_name(whole.name.replace(".jsonl", f"-{EXPERIMENTS[view]}.jsonl"))
-    player = Player(open_recording(path), clock=lambda: 0.0, playing=False)
+    player = Player(open_recording(recorded_experiment(whole, EXPERIMENTS[view])), clock=lambda: 0.0, playing=False)
     player.seek(player.duration)
     app = CgtopApp(RecordedSource(player), theme=theme_named(theme))
     pictures = snapshot.use_extension(SVGImageExtension)

@@ -53,7 +53,17 @@ def test_a_line_that_is_steeper_than_the_closed_form_is_explained() -> None:
     last = view.rows[-1]
     assert last.total_bytes is not None
     grown = msgspec.structs.replace(last, total_bytes=last.total_bytes + 18 * MIB)
-    shown = text(render_sweep(msgspec.structs.replace(view, rows=(*view.rows[:-1], grown)), 200, 20))
+    assert view.end is not None
+    steeper, flatter = (
+        msgspec.structs.replace(
+            view,
+            rows=(*view.rows[:-1], grown),
+            end=msgspec.structs.replace(view.end, slope_bytes_per_token=slope),
+        )
+        for slope in (TOKEN + 5000.0, TOKEN - 600.0)
+    )
+    assert "whole segments" not in text(render_sweep(flatter, 200, 20)), "nothing is left to explain"
+    shown = text(render_sweep(steeper, 200, 20))
     told = "the closed form says 147,456 B, and the rest is what the pool holds for a step, in whole segments"
     assert told in " ".join(shown.split())
 

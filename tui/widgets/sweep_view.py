@@ -188,7 +188,7 @@ def _length_words(view: SweepSlice) -> list[Content]:
         slope = end.slope_bytes_per_token
         quality = f" (R² {end.r_squared:.5f})" if end.r_squared is not None else ""
         closed = f"; the closed form says {count(view.token_bytes)} B" if view.token_bytes is not None else ""
-        if closed and _pool_grows(view):
+        if view.token_bytes is not None and slope > view.token_bytes and _pool_grows(view):
             closed += ", and the rest is what the pool holds for a step, in whole segments"
         words.append(
             paragraph(
