@@ -105,11 +105,12 @@ class Decoding:
         self._replay = span
         self.start("graph", afresh=True)
 
-    def until_command(self, commands: CommandQueue) -> AnyCommand:
-        """Decode until a command waits; it is looked for between two steps, never inside one."""
+    def until_command(self, commands: CommandQueue) -> AnyCommand | None:
+        """Decode until a command waits, which is looked for between two steps, or the mode changed by itself: None."""
         loop = _there(self._loop)
+        mode = loop.mode
         with self._device.on(self._workflow.stream):
-            while (command := commands.get_nowait()) is None:
+            while (command := commands.get_nowait()) is None and loop.mode == mode:
                 self._step(loop)
         return command
 

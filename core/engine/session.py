@@ -98,11 +98,15 @@ class Session:
             return self._commands.get_nowait()
         if not self.decoding.active:
             return self._commands.get()
+        mode = self.decoding.mode
         try:
-            return self.decoding.until_command(self._commands)
+            command = self.decoding.until_command(self._commands)
         except Exception as exception:
             self._decoding_failed(exception)
             return None
+        if self.decoding.mode != mode:
+            self._tell_status()
+        return command
 
     def handle(self, command: AnyCommand) -> None:
         """Carry out one command."""
@@ -170,6 +174,7 @@ class Session:
             self._stretch(self.settings.tokens)
         elif self.decoding.active:
             self._run_to = None
+            self._tell_status()
 
     def _decode_on(self) -> None:
         """Where no replay can be: go on in the best mode there is."""

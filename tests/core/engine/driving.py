@@ -1,6 +1,6 @@
 """Drives real sessions on the real tiny model: on the CPU, or on a device that pretends to capture."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from cgtop.core.engine.session import Session
 from cgtop.core.events import Event
 from cgtop.core.settings import RunSettings
 from tests.fakes.device import PretendDevice
+from tests.fakes.pretend import pretending
 
 E = TypeVar("E", bound=Event)
 SMALL = RunSettings(model="tiny", device="cpu", prompt_len=7, max_cache_len=40, tokens=20, warmup=3)
@@ -23,19 +24,20 @@ class Driven:
     def __init__(self, settings: RunSettings = SMALL, *, pretend: bool = False) -> None:
         opening = open_run(settings)
         self.pretend: PretendDevice | None = None
-        if pretend:
-            self.pretend = PretendDevice()
-            opening = opening._replace(device=self.pretend)
         self.events: list[Event] = []
         self.queue = CommandQueue()
-        self.session = Session(opening, self.queue, self.events.append)
-        if self.pretend is not None:
-            self.pretend.state = self._step_state
+        if pretend:
+            self.session, self.pretend = pretending(opening, self.queue, self._take)
+        else:
+            self.session = Session(opening, self.queue, self._take)
+        self.then: Callable[[Event], Command | None] = lambda event: None
+        """What to send when an event came; nothing more is sent by itself."""
 
-    def _step_state(self) -> list:  # type: ignore[type-arg]
-        static = self.session.workflow.static
-        assert static is not None
-        return [static.step.input_ids, *(fixed.tensor for fixed in static.kv.fixed())]
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        command = self.then(event)
+        if command is not None:
+            self.queue.put(command)  # type: ignore[arg-type]
 
     def run(self, *commands: Command, quit_after: bool = True) -> int:
         """Serve these commands, in order, without waiting between them."""

@@ -5,13 +5,14 @@ import threading
 import pytest
 import torch
 
-from cgtop.core.commands import Pause, Resume, RunAll, RunPhase, SetMode, Verify
+from cgtop.core.commands import Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
 from cgtop.core.engine import verify
 from cgtop.core.engine.devices import AllocatorCounters
 from cgtop.core.events import (
     Addresses,
     Decode,
     Error,
+    Event,
     Graph,
     Memory,
     PhaseBegin,
@@ -21,6 +22,7 @@ from cgtop.core.events import (
     Verification,
 )
 from cgtop.core.phases import PHASE_IDS
+from cgtop.core.settings import Mode
 from tests.core.engine.driving import SMALL, Driven, last, with_
 
 
@@ -114,6 +116,21 @@ def test_a_mismatch_takes_as_many_eager_runs_as_the_host_has_room_for(monkeypatc
     driven.run(*[RunPhase() for _ in range(7)])
     found = last(driven.of(Verification))
     assert (found.verdict, found.eager_runs) == ("mismatch", 3)
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_a_run_up_to_replay_says_in_the_end_that_it_decodes_and_how(mode: Mode) -> None:
+    driven = Driven(with_(mode=mode, verify_steps=0), pretend=True)
+
+    def quit_later(event: Event) -> Quit | None:
+        """Once it decodes on, in the mode that was asked for, after the replay phase was measured."""
+        done = any(end.phase == "replay" for end in driven.of(PhaseEnd))
+        return Quit() if isinstance(event, Decode) and done and event.mode == mode else None
+
+    driven.then = quit_later
+    driven.run(RunAll(), quit_after=False)
+    status = last(driven.of(Status))
+    assert (status.state, status.mode, status.next_phase) == ("decoding", mode, "release")
 
 
 def test_phases_start_one_by_one_and_only_in_order() -> None:
