@@ -95,9 +95,9 @@ def measuring(state: RunState) -> bool:
 
 
 def releases_while_decoding(state: RunState) -> bool:
-    """Whether the next phase is the release, of a run that decodes or could go on."""
+    """Whether the next phase is the release, of a run that decodes, could go on, or is being verified."""
     upcoming, status = state.next_phase, state.status
-    going = status is not None and status.state in ("decoding", "paused")
+    going = status is not None and status.state in ("decoding", "paused", "running")
     return upcoming is not None and upcoming.id == "release" and going
 
 

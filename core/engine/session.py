@@ -250,6 +250,7 @@ class Session:
             self._refuse(command, "the input is rebound: mend it first (b)")
             return
         self.decoding.stop()
+        self._tell_status("running", "capture")
         self._verify()
         self._tell_status()
 

@@ -132,8 +132,12 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
             assert why in screen_text(pilot)
 
 
-async def test_the_release_of_a_run_that_decodes_is_asked_for_first() -> None:
-    source = FakeLive(DECODING)
+VERIFYING = fold(DECODING, Status(t=99.0, state="running", phase="capture", next_phase="release"))
+
+
+@pytest.mark.parametrize("state", [DECODING, PAUSED, VERIFYING], ids=["decoding", "paused", "verifying"])
+async def test_the_release_of_a_run_that_decodes_is_asked_for_first(state: RunState) -> None:
+    source = FakeLive(state)
     async with running(source) as pilot:
         for answer, sent in (("n", []), ("escape", []), ("y", [RunPhase()])):
             await pilot.press("n")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from textual.content import Content
 
-from cgtop.core.events import Comparison
+from cgtop.core.events import Comparison, Status, SweepBegin
 from cgtop.core.state import RunState, fold
 from cgtop.tui.widgets.compare_view import CompareSlice, interval_bar, render_compare
 from tests.tui.comparisons import comparison
@@ -78,6 +78,15 @@ def test_rounds_so_far_are_told_while_it_runs_and_when_it_stopped() -> None:
     assert "▶ comparing, 5 of 12 rounds so far" in text(render_compare(running, 120, 30))
     assert "■ interrupted, 5 of 12" in text(render_compare(msgspec.structs.replace(running, over=True), 120, 30))
     assert "✓ compared, 12 of 12 rounds" in shown()
+    assert "✓ compared, 1 round, arms in turn" in shown(rounds=1, rounds_wanted=None)
+
+
+def test_until_the_first_round_is_over_it_says_that_it_measures() -> None:
+    state = fold(RunState(), Status(state="running"))
+    lines = text(render_compare(CompareSlice.of(state), 120, 30))
+    assert lines.startswith("▶ measuring\n") and "m stops after it" in lines and "Press m" not in lines
+    state = fold(state, SweepBegin(sweep="batches", values=(1, 2), strategies=("own",)))
+    assert "not compared yet" in text(render_compare(CompareSlice.of(state), 120, 30))
 
 
 @pytest.mark.parametrize("size", [(60, 12), (80, 20), (120, 30)])

@@ -415,6 +415,11 @@ def test_the_smallest_line_says_live_or_recorded_and_the_speed() -> None:
 
 
 def test_the_status_names_what_runs_and_what_n_does_next() -> None:
+    captured = until("capture")
+    measuring = fold(captured, Status(state="running", next_phase="replay"))
+    assert status_text(measuring, recorded=False) == "measuring"  # what n would run is refused meanwhile
+    verifying = fold(captured, Status(state="running", phase="capture", next_phase="replay"))
+    assert status_text(verifying, recorded=False).startswith("verifying the graph")
     assert status_text(until("load"), recorded=False).endswith("next: Prefill (eager, DynamicCache) (n)")
     idle = fold(until("load"), Status(state="idle"))
     assert status_text(idle, recorded=True) == "the run was idle here"

@@ -160,7 +160,8 @@ def _before(view: CheckSlice) -> list[Content]:
         how = LATER if view.coming else "None in this recording up to here."
     else:
         how = (
-            "Press m to check this machine. Phases up to capture are run where they were not; decoding stays as it is."
+            "Press m to check this machine. Phases up to capture are run where they were not; decoding rests "
+            "meanwhile, and e, d or g go on with it."
         )
     what = (
         f"{len(CHECK_NAMES)} verdicts: bytes against their closed forms, warmup and capture explained to the byte, a "

@@ -11,6 +11,7 @@ from ...core.guide import SPEED_EAGER_TOK_S, SPEED_GRAPH_TOK_S, SPEED_UP
 from ...core.settings import Mode
 from ...core.state import RunState
 from ..format import NA, bandwidth, clean, count, milliseconds, percent, ratio, tok_s
+from ..refusals import measuring
 from .columns import GAP, bar, column, fitting, paragraph, table_lines, table_width
 from .decode_gauge import MODE_STYLES
 from .lines import LATER, LinesWidget, spread, wrapped
@@ -28,6 +29,8 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
     """What the view of a comparison shows."""
 
     comparison: Comparison | None = None
+    running: bool = False
+    """Whether it, or another experiment with nothing to show so far, is under way."""
     no_capture: str = ""
     """Why no graph takes part, if so."""
     over: bool = False
@@ -44,6 +47,7 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
         capture = state.phase("capture")
         return cls(
             comparison=state.comparison,
+            running=measuring(state) and not any(sweep.end is None for sweep in state.sweeps.values()),
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
             over=state.end is not None,
             recorded=recorded,
@@ -68,8 +72,10 @@ def render_compare(view: CompareSlice, width: int, height: int) -> list[Content]
         return []
     comparison = view.comparison
     if comparison is None or not comparison.arms:
-        head = _progress(view, comparison) if comparison is not None else Content.styled("not compared yet", "$muted")
-        return [head, *wrapped(_before(view), width, height - 1)]
+        return [
+            _progress(view, comparison) if comparison is not None else _not_yet(view),
+            *wrapped(_before(view), width, height - 1),
+        ]
     head = spread(_progress(view, comparison), _legend(width), width)
     lines = [head, *_arm_lines(comparison.arms, width), _ratio_line(comparison, width)]
     warnings = _warnings(comparison)
@@ -88,9 +94,16 @@ def _legend(width: int) -> Content:
     return Content.styled(f"{GUIDE_MARK} the guide's, RTX 3090" if width >= 76 else "", "$text-secondary")
 
 
+def _not_yet(view: CompareSlice) -> Content:
+    if view.running:
+        return Content.styled("▶ measuring", "bold $text-accent")
+    return Content.styled("not compared yet", "$muted")
+
+
 def _progress(view: CompareSlice, comparison: Comparison) -> Content:
     wanted = f" of {count(comparison.rounds_wanted)}" if comparison.rounds_wanted is not None else ""
-    rounds = f"{count(comparison.rounds)}{wanted} rounds"
+    last = comparison.rounds if comparison.rounds_wanted is None else comparison.rounds_wanted
+    rounds = f"{count(comparison.rounds)}{wanted} round{'' if last == 1 else 's'}"
     if comparison.final:
         return Content.assemble(("✓ compared", "bold $text-success"), f", {rounds}, arms in turn")
     if view.over:
@@ -101,6 +114,8 @@ def _progress(view: CompareSlice, comparison: Comparison) -> Content:
 def _before(view: CompareSlice) -> list[Content]:
     if view.recorded:
         how = LATER if view.coming else "None in this recording up to here."
+    elif view.running:
+        how = "What is measured comes round by round, the first once every mode had its turn; m stops after it."
     elif view.no_capture:
         how = f"Press m to compare; a graph cannot take part: {clean(view.no_capture)}."
     else:

@@ -73,14 +73,14 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
     upcoming = state.next_phase
     if upcoming is None and not recorded:
         text += " · R starts anew, o with other settings"
-    elif upcoming is not None and not recorded:
+    elif upcoming is not None and not recorded and not measuring(state):
         text += f" · next: {PHASE_BY_ID[upcoming.id].title} (n)"
     return text + _taint(status)
 
 
 def _work(state: RunState, *, recorded: bool) -> str:
     """What goes on while no phase runs."""
-    if state.phase("capture").status == "done" and state.verification is None and not state.decode_by_mode:
+    if state.status is not None and state.status.phase == "capture":  # the phase itself has ended
         return "verifying the graph: replays against eager steps"
     if not measuring(state):
         return "working"

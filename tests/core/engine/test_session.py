@@ -133,6 +133,16 @@ def test_a_run_up_to_replay_says_in_the_end_that_it_decodes_and_how(mode: Mode) 
     assert (status.state, status.mode, status.next_phase) == ("decoding", mode, "release")
 
 
+def test_a_verification_on_a_key_is_told_while_it_goes_on() -> None:
+    driven = Driven(pretend=True)
+    driven.run(*[RunPhase() for _ in range(7)], Verify())
+    verified = [index for index, event in enumerate(driven.events) if isinstance(event, Verification)]
+    assert len(verified) == 2
+    before = last(event for event in driven.events[: verified[1]] if isinstance(event, Status))
+    assert (before.state, before.phase) == ("running", "capture")
+    assert last(driven.of(Status)).state == "idle"
+
+
 def test_phases_start_one_by_one_and_only_in_order() -> None:
     driven = Driven()
     driven.run(RunPhase(phase="prefill"), RunPhase(), RunPhase(phase="load"))
