@@ -1,6 +1,7 @@
 """Two things that a student should see once: a capture on a DynamicCache, and an input that is rebound.
 
-Both really happen on the run's own model, and both leave the decode state as they found it.
+Both really happen on the run's own model, and both leave the decode state as they found it; where the cache is too full
+for the second, its lap ends early.
 """
 
 import math
@@ -157,9 +158,12 @@ def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
     static, captured = lab.workflow.static, lab.workflow.captured
     if static is None or captured is None:
         raise _not_now(lab.device.capture_refusal or "There is no graph yet", "run capture first")
-    room = static.cursor.capacity - static.cursor.position
+    room = static.cursor.capacity - static.cursor.prompt_len
     if room < REPLAYS:
-        raise _not_now(f"The cache has room for {room} more tokens and this needs {REPLAYS}", "go on decoding")
+        why = f"The cache has room for {room} tokens after the prompt and this needs {REPLAYS}"
+        raise _not_now(why, "a longer cache (o, --max-cache-len)")
+    with lab.device.on(lab.workflow.stream):
+        static.cursor.make_room(REPLAYS)
     return static, captured
 
 

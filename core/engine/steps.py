@@ -56,9 +56,9 @@ class Cursor:
         self._rewind()
         self.position = self.prompt_len
 
-    def make_room(self) -> None:
-        """When the cache is full, rewind and count a lap."""
-        if self.full:
+    def make_room(self, steps: int = 1) -> None:
+        """Where the cache has not room for so many steps, rewind and count a lap."""
+        if self.position + steps > self.capacity:
             self.rewind()
             self.laps += 1
 

@@ -112,7 +112,24 @@ def test_a_demonstration_without_room_in_the_cache_is_refused() -> None:
     driven = Driven(with_(verify_steps=0, max_cache_len=10), pretend=True)
     driven.run(*CAPTURED)
     driven.session.handle(BreakInput())
-    assert "room for 3 more tokens" in last(driven.of(Status)).why
+    assert "room for 3 tokens" in last(driven.of(Status)).why
+
+
+def test_at_the_end_of_a_lap_a_demonstration_begins_the_next() -> None:
+    driven = Driven(with_(verify_steps=0, prompt_len=7, max_cache_len=40), pretend=True)
+    driven.run(*CAPTURED)
+    static = driven.session.workflow.static
+    assert static is not None
+    driven.session.decoding.start("graph")
+    driven.session.decoding.stretch(30)
+    assert static.cursor.position == 37
+    driven.session.handle(BreakInput())
+    assert (static.cursor.position, static.cursor.laps) == (7, 1)
+    driven.session.handle(MendInput())
+    assert last(driven.of(Demonstration)).follows and not driven.of(Error)
+    driven.session.decoding.start("graph")
+    driven.session.decoding.stretch(1)
+    assert static.cursor.position == 8
 
 
 def test_a_capture_on_a_dynamic_cache_is_attempted_and_its_outcome_told() -> None:
