@@ -188,6 +188,8 @@ def fold(state: RunState, event: Event) -> RunState:
             change["addresses"] = event
         case Verification():
             change["verification"] = event
+            if event.verdict == "mismatch":
+                change |= _without_graph_speeds(state)
         case Decode():
             change["decode"] = event
             change["decode_by_mode"] = {**state.decode_by_mode, event.mode: event}
@@ -231,11 +233,24 @@ def fold(state: RunState, event: Event) -> RunState:
             change["log"] = (*state.log[1 - LOG_KEPT :], event)
         case Error():
             change["errors"] = (*state.errors[1 - ERRORS_KEPT :], event)
-            if event.phase is not None:
+            if event.phase is not None and state.phase(event.phase).status != "done":  # what was done stays done
                 change["phases"] = _with_phase(state, event.phase, status="failed")
         case End():
             change["end"] = event
     return msgspec.structs.replace(state, **change)
+
+
+def _without_graph_speeds(state: RunState) -> dict[str, object]:
+    """Replays turned out to be wrong: their speed is the speed of nothing."""
+    graph = state.decode_by_mode.get("graph")
+    if graph is None:
+        return {}
+    wrong = msgspec.structs.replace(graph, valid=False)
+    return {
+        "decode": wrong if state.decode is graph else state.decode,
+        "decode_by_mode": {**state.decode_by_mode, "graph": wrong},
+        "longest_by_mode": {mode: made for mode, made in state.longest_by_mode.items() if mode != "graph"},
+    }
 
 
 def _with_phase(state: RunState, phase: PhaseId, **change: object) -> tuple[PhaseState, ...]:

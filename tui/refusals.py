@@ -1,7 +1,10 @@
 """Why a key cannot act now: a pure function of what is known of the run."""
 
+from typing import Literal
+
 import msgspec
 
+from ..core.checklist import CHECK_NAMES
 from ..core.events import PhaseId
 from ..core.live import on_the_cpu
 from ..core.phases import PHASE_BY_ID
@@ -94,11 +97,35 @@ def measuring(state: RunState) -> bool:
     )
 
 
-def releases_while_decoding(state: RunState) -> bool:
-    """Whether the next phase is the release, of a run that decodes, could go on, or is being verified."""
-    upcoming, status = state.next_phase, state.status
-    going = status is not None and status.state in ("decoding", "paused", "running")
-    return upcoming is not None and upcoming.id == "release" and going
+def experiment(state: RunState) -> Literal["sweep", "comparison", "checks"] | None:
+    """Which experiment has shown something and has more to come; null if none. Whoever ends checks early tells every
+    one that is left as n/a."""
+    if any(sweep.begin is not None and sweep.end is None for sweep in state.sweeps.values()):
+        return "sweep"
+    made = {check.name for check in state.checks}
+    if made and not made.issuperset(CHECK_NAMES):
+        return "checks"
+    if state.comparison is not None and not state.comparison.final:
+        return "comparison"
+    return None
+
+
+def checking(state: RunState) -> bool:
+    """Whether checks are under way, which run phases that are left as well."""
+    busy = state.status is not None and state.status.state == "running" and state.end is None
+    return busy and experiment(state) == "checks"
+
+
+def verifying(state: RunState) -> bool:
+    """Whether a graph is being verified, by itself or after its capture; the phase has ended by then."""
+    status = state.status
+    running = status is not None and (status.state, status.phase) == ("running", "capture")
+    return running and state.running_phase is None and state.end is None
+
+
+def releases(state: RunState) -> bool:
+    """Whether the next phase is the release: whatever the run does, it could go on decoding."""
+    return state.next_phase is not None and state.next_phase.id == "release"
 
 
 def _worker_refusal(state: RunState) -> str | None:
@@ -130,9 +157,19 @@ def _command_refusal(action: str, name: str, facts: Facts) -> str | None:
             return _needs(state, MODE_NEEDS[mode], mode[0])
         case "try_capture":
             return _on_cpu(state, "t") or _needs(state, "copy_kv", "t")
-        case "break_input" | "verify":
-            return _needs(state, "capture", "b" if name == "break_input" else "v")
+        case "break_input":
+            return _needs(state, "capture", "b")
+        case "verify":
+            return _needs(state, "capture", "v") or _verify_refusal(state)
     return _phase_refusal(action, state)
+
+
+def _verify_refusal(state: RunState) -> str | None:
+    if verifying(state):
+        return "v: the graph is being verified"
+    if state.hello is not None and not state.hello.settings.verify_steps:
+        return "v: this run was started without verification (--verify-steps 0)"
+    return None
 
 
 def _phase_refusal(action: str, state: RunState) -> str | None:
@@ -153,7 +190,7 @@ def _pause_refusal(state: RunState) -> str | None:
 def _measure_refusal(facts: Facts) -> str | None:
     if facts.view not in MEASURING_VIEWS:
         return _NOTHING_TO_MEASURE
-    if measuring(facts.state):
+    if measuring(facts.state) or checking(facts.state):
         return None
     running = facts.state.running_phase
     if running is not None and running.id != "replay":
@@ -194,7 +231,8 @@ def _needs(state: RunState, phase: PhaseId, key: str) -> str | None:
     if row.status == "unavailable":
         return f"{key}: {phase}: {row.end.reason if row.end is not None and row.end.reason else 'not possible here'}"
     if row.status == "failed":
-        return f"{key}: {title} failed; R starts anew"
+        again = state.next_phase is not None and state.next_phase.id == phase
+        return f"{key}: {title} failed; {'n tries it again, ' if again else ''}R starts anew"
     word, space, rest = title.partition(" ")
     name = word if word[1:] != word[1:].lower() else word.lower()
     return f"{key}: {name}{space}{rest} first (n)"

@@ -17,6 +17,7 @@ from ..events import (
 from ..memory_map import MIB
 from ..settings import Mode
 from ..state import RATIO_STEPS, RunState
+from ..statistics import LEAST_FOR_95
 from .cases import on_gpu
 
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class Evidence:
         return graph / eager if eager and graph else None
 
     def _compared(self) -> RunState | None:
-        made = [run for run in (self._main, *self.runs) if run.comparison is not None and run.comparison.final]
+        made = [run for run in (self._main, *self.runs) if _is_known(run.comparison)]
         return self.use(max(made, key=_tokens_compared)) if made else None
 
     def _first(self, look: Callable[[RunState], T | None]) -> T | None:
@@ -251,6 +252,11 @@ def _main(runs: Iterable[RunState]) -> RunState:
         return (finished, on_gpu(run), not asked.guide_streams, asked.warmup == 3)
 
     return max(runs, key=rank, default=RunState())
+
+
+def _is_known(comparison: Comparison | None) -> bool:
+    """Whether it is over, and not stopped before there was an interval to judge by."""
+    return comparison is not None and comparison.final and not (comparison.stopped and comparison.rounds < LEAST_FOR_95)
 
 
 def _tokens_compared(run: RunState) -> int:

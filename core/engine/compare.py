@@ -106,6 +106,8 @@ class _Bench:
         self._watch = Watch(lab.telemetry)
         self._stretches: dict[Mode, list[Stretch]] = {mode: [] for mode in plan.modes}
         self._rounds = 0
+        self._stopped = False
+        """Whether it ended before it was known well enough."""
         self._warmed: bool | None = None
         self._prefill_ms = 0.0
         self._prompt_len = self._arms[0].cursor.prompt_len
@@ -119,13 +121,26 @@ class _Bench:
             self._watch.restart()
             self._watch.take()
             begun = now()
-            while not self._enough(now() - begun):
-                self._round()
-                self._watch.take()
-                self._lab.emit(self._result(final=False))
+            try:
+                while not self._enough(now() - begun):
+                    self._round()
+                    self._watch.take()
+                    self._lab.emit(self._result(final=False))
+            except Exception:
+                self._tell_broken_off()
+                raise
         result = self._result(final=True)
         self._lab.emit(result)
         return result
+
+    def _tell_broken_off(self) -> None:
+        """After an error: the rounds that were complete are all that comes."""
+        if not self._rounds:
+            return
+        for stretches in self._stretches.values():
+            del stretches[self._rounds :]
+        self._stopped = True
+        self._lab.emit(self._result(final=True))
 
     def _reach_a_steady_clock(self) -> bool | None:
         """Decode until the clock stays where it is, or for `warm_s`; an idle GPU needs a while. None: not known."""
@@ -173,7 +188,10 @@ class _Bench:
     def _enough(self, elapsed: float) -> bool:
         if self._rounds == 0:
             return False
-        if self._lab.cancelled() or self._rounds >= ROUNDS_MAX:
+        if self._lab.cancelled():
+            self._stopped = True
+            return True
+        if self._rounds >= ROUNDS_MAX:
             return True
         if self._plan.rounds is not None:
             return self._rounds >= self._plan.rounds
@@ -205,6 +223,7 @@ class _Bench:
             rounds=self._rounds,
             rounds_wanted=self._plan.rounds,
             final=final,
+            stopped=final and self._stopped,
             ratio=ratio.median if ratio is not None else None,
             ratio_low=ratio.low if ratio is not None and ratio.is_95 else None,
             ratio_high=ratio.high if ratio is not None and ratio.is_95 else None,

@@ -39,6 +39,7 @@ class Decoding:
         self._loop: DecodeLoop | None = None
         self._replay: Span | None = None
         self._last_live = 0.0
+        self._paused_at = self._paused_s = 0.0
         self.active = False
         self.paused = False
         self.go_on_in: Mode | None = None
@@ -91,6 +92,7 @@ class Decoding:
         loop = self._loop
         if loop is None:
             raise EngineError("settings", "No model is loaded", "run load first", recoverable=True)
+        self._count_pause()
         if self._replay is not None and mode != "graph":
             self._end_replay_phase()
         if afresh or loop.mode != mode or not (self.active or self.paused):
@@ -102,7 +104,7 @@ class Decoding:
 
     def start_replay_phase(self, span: Span) -> None:
         """Decode by replay; the phase ends by itself after `settings.tokens` replays."""
-        self._replay = span
+        self._replay, self._paused_s = span, 0.0
         self.start("graph", afresh=True)
 
     def until_command(self, commands: CommandQueue) -> AnyCommand | None:
@@ -128,13 +130,14 @@ class Decoding:
         if not self.active:
             return False
         _there(self._loop).drain()
-        self.active, self.paused = False, True
+        self.active, self.paused, self._paused_at = False, True, now()
         return True
 
     def resume(self) -> bool:
         """Go on; False if nothing is paused."""
         if not self.paused:
             return False
+        self._count_pause()
         _there(self._loop).resume()
         self.active, self.paused = True, False
         return True
@@ -143,12 +146,19 @@ class Decoding:
         """Stop for good; ends the replay phase with the replays that there were."""
         if not (self.active or self.paused):
             return
+        self._count_pause()
         if self._replay is not None:
             self._end_replay_phase()
         _there(self._loop).drain()
         self.active = self.paused = False
         if self._workflow.guard is not None:
             self._emit(addresses(self._workflow.guard))  # with all replays compared, however long decoding went on
+
+    def _count_pause(self) -> None:
+        """A pause that ends now is no time of the replay phase."""
+        if self.paused:
+            self._paused_s += now() - self._paused_at
+            self._paused_at = now()
 
     def _step(self, loop: DecodeLoop) -> None:
         loop.step()
@@ -163,11 +173,11 @@ class Decoding:
     def _end_replay_phase(self) -> None:
         """The replays that the phase is measured over have been made: decoding goes on, the phase is done."""
         span, loop = _there(self._replay), _there(self._loop)
-        self._replay = None
         loop.drain()
-        took = now() - span.began
+        took = now() - span.began - self._paused_s
         self._emit(addresses(_there(self._workflow.guard)))
         self._meter.done(span, Outcome(notes=(f"measured over {loop.launched} replays",)), seconds=took)
+        self._replay = None  # only now: a phase whose end cannot be measured has not ended
         loop.resume()
 
     def _tell_live(self) -> None:

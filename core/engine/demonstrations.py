@@ -15,7 +15,7 @@ from transformers import DynamicCache
 from ..commands import Command
 from ..events import Demonstration, DynamicCapture
 from .caches import dynamic_copy
-from .failures import EngineError
+from .failures import EngineError, error_from
 from .graphs import CapturedStep
 from .holdings import addresses
 from .lab import Lab
@@ -49,6 +49,8 @@ def try_dynamic_capture(command: Command, lab: Lab) -> None:
     try:
         captured = lab.workflow.record(step, lab.workflow.stream)
     except Exception as problem:
+        if error_from(problem, None).kind in ("device_lost", "out_of_memory"):
+            raise  # nothing that a DynamicCache is to blame for
         lab.emit(
             DynamicCapture(
                 captured=False,
@@ -95,8 +97,12 @@ def break_input(command: Command, lab: Lab) -> None:
     def rebind(ids: int) -> None:
         static.step.input_ids = _as_input(ids, original)
 
-    with lab.device.on(workflow.stream), _state_kept(static, original):
-        replayed = _replays(captured, eager.fed, rebind)
+    try:
+        with lab.device.on(workflow.stream), _state_kept(static, original):
+            replayed = _replays(captured, eager.fed, rebind)
+    except Exception:
+        static.step.input_ids = original
+        raise
     with lab.device.on(workflow.stream):
         static.step.input_ids = original.clone()
     workflow.rebound = original
@@ -132,11 +138,15 @@ def mend_input(command: Command, lab: Lab) -> None:
         raise _not_now("The input is where the graph reads it", "rebind it first (b)")
     with lab.device.on(workflow.stream):
         original.copy_(static.step.input_ids)
-    static.step.input_ids = original
+    rebound, static.step.input_ids = static.step.input_ids, original
+    try:
+        eager = _eager(lab, static)
+        with lab.device.on(workflow.stream), _state_kept(static, original):
+            replayed = _replays(captured, eager.fed, lambda ids: original.copy_(_as_input(ids, original)))
+    except Exception:
+        static.step.input_ids = rebound  # still to be put right
+        raise
     workflow.rebound = None
-    eager = _eager(lab, static)
-    with lab.device.on(workflow.stream), _state_kept(static, original):
-        replayed = _replays(captured, eager.fed, lambda ids: original.copy_(_as_input(ids, original)))
     workflow.require_unmoved()
     if workflow.guard is not None:
         lab.emit(addresses(workflow.guard))

@@ -2,6 +2,8 @@
 
 import gc
 
+import msgspec
+
 from ..events import Error, Log, PhaseId
 from ..settings import RunSettings
 from .devices import Device
@@ -54,5 +56,6 @@ class Recovery:
         try:
             self._workflow.recover()
         except Exception as second:
-            self._emit(error_from(second, None, settings=self._settings))
+            error = error_from(second, None, settings=self._settings)
+            self._emit(msgspec.structs.replace(error, recoverable=False))
             self.dead = True

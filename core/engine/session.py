@@ -82,14 +82,15 @@ class Session:
             command = self._wait()
             if isinstance(command, Quit):
                 return 0
-            if command is not None:
-                try:
+            headless = command is None and self._run_to == "release"
+            try:
+                if command is not None:
                     self.handle(command)
-                except Exception as exception:  # such as an error of the device that shows only now
-                    self._decoding_failed(exception)
-            elif self._run_to is not None:
-                self._run_on()
-            if self._over:
+                elif self._run_to is not None:
+                    self._run_on()
+            except Exception as exception:  # such as an error of the device that shows only now
+                self._decoding_failed(exception)
+            if self._over or (headless and self._run_to is None):
                 return self._exit_code()
 
     def _wait(self) -> AnyCommand | None:
@@ -161,15 +162,15 @@ class Session:
         headless = self._run_to == "release"
         if self.next_phase is None or (self.next_phase == "release" and not headless):
             self._run_to = None
-            self._over = headless
             if not headless and not self.decoding.active:
                 self._decode_on()
             return
         if self.next_phase == "release":
             self._take_speeds()
+            if self._run_to is None:  # one of them failed
+                return
         if self._recovery.dead or not self._run_next():
             self._run_to = None
-            self._over = headless
         elif self.decoding.in_replay_phase and headless:
             self._stretch(self.settings.tokens)
         elif self.decoding.active:
@@ -214,9 +215,11 @@ class Session:
             self._failed(exception, phase)
             return False
         if phase == "capture" and self.workflow.captured is not None and self.settings.verify_steps:
+            if self._experimenting:
+                self._tell_status()  # this verification is a part of it, and ends with it
             self._verify()
         self._tell_status()
-        return True
+        return not self._recovery.dead
 
     def _run_up_to(self, phase: PhaseId) -> bool:
         """For an experiment: every phase that is left up to this one; False if one failed."""
@@ -229,17 +232,19 @@ class Session:
                 if self._recovery.count != before:
                     return False
         self.decoding.stop()
-        return True
+        return not self._recovery.dead
 
     def _set_mode(self, command: SetMode) -> None:
-        if command.mode == "graph" and self.next_phase == "replay":
+        if command.mode == "graph" and self.next_phase == "replay" and self._device.capture_refusal is None:
             self._run_next()
+            self.decoding.go_on_in = None
             return
         try:
             self.decoding.start(command.mode)
         except EngineError as reason:
             self._refuse_for(command, reason)
         else:
+            self.decoding.go_on_in = None  # whatever was to come after the replay phase: this was asked for since
             self._tell_status()
 
     def _verify_command(self, command: Verify) -> None:
@@ -248,6 +253,9 @@ class Session:
             return
         if self.workflow.rebound is not None:
             self._refuse(command, "the input is rebound: mend it first (b)")
+            return
+        if not self.settings.verify_steps:
+            self._refuse(command, "this run was started without verification (--verify-steps 0): R starts anew")
             return
         self.decoding.stop()
         self._tell_status("running", "capture")
@@ -269,6 +277,7 @@ class Session:
 
     def _experiment(self, command: AnyCommand) -> None:
         """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
+        mode, paused = self.decoding.mode, self.decoding.paused
         self.decoding.stop()
         self._experimenting = True
         self._tell_status()
@@ -277,6 +286,7 @@ class Session:
         except EngineError as reason:
             self._experimenting = False
             if reason.kind == "settings" and reason.recoverable:
+                self._go_on(mode, paused=paused)
                 self._refuse_for(command, reason)
                 return
             self._failed(reason, None)
@@ -286,6 +296,13 @@ class Session:
             self._experimenting = False
             self._commands.discard(Cancel)  # it was for this experiment
         self._tell_status()
+
+    def _go_on(self, mode: Mode | None, *, paused: bool) -> None:
+        """As before an experiment that was refused."""
+        if mode is not None and self.decoding.can(mode):
+            self.decoding.start(mode)
+            if paused:
+                self.decoding.pause()
 
     def _lab(self) -> Lab:
         return Lab(

@@ -6,7 +6,7 @@ A sweep needs a loaded model and leaves the run's own caches, graph and position
 from collections.abc import Sequence
 
 from ..commands import RunSweep
-from ..events import SweepBegin
+from ..events import SweepBegin, SweepEnd
 from . import sweep_batches, sweep_lengths
 from .failures import EngineError
 from .lab import Lab
@@ -39,6 +39,9 @@ def run_sweep(command: RunSweep, lab: Lab) -> None:
             end = sweep_lengths.sweep_lengths(rig, values)
         else:
             end = sweep_batches.sweep_batches(rig, values, strategies)
+    except Exception:
+        lab.emit(SweepEnd(sweep=command.sweep, cancelled=True, notes=("an error ended it",)))
+        raise
     finally:
         rig.close()
     lab.emit(end)

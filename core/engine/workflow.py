@@ -164,7 +164,8 @@ class Workflow(holdings.Holdings):
         check_model_state(loaded.model)
         refusal = graph_refusal(loaded.model)
         if refusal is not None:
-            raise EngineError("capture", f"this model's step must not be captured: {refusal}", "decode eagerly (e, d)")
+            headline = f"this model's step must not be captured: {refusal}"
+            raise EngineError("capture", headline, "decode eagerly (e, d)", recoverable=True)
         kv.require_initialized()
         stream = self.stream
         if self.settings.guide_streams:

@@ -156,7 +156,7 @@ class ArmResult(Part, frozen=True, kw_only=True):
     """Median over the rounds."""
     tok_s_low: float
     tok_s_high: float
-    """95 % interval of the median."""
+    """95 % interval of the median; of fewer than 6 rounds, which are too few for one, their whole range."""
     step_ms_p50: float
     step_ms_p99: float
     allocations_per_token: float | None = None
@@ -175,6 +175,8 @@ class Comparison(Event, frozen=True, kw_only=True, tag="comparison"):
     rounds: int
     rounds_wanted: int | None = None
     final: bool = False
+    stopped: bool = False
+    """Ended by a person or an error before the figures were known as well as was asked for."""
     ratio: float | None = None
     """Graph over eager: median of the paired rounds."""
     ratio_low: float | None = None

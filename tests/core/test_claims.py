@@ -453,6 +453,14 @@ def test_what_an_experiment_did_is_not_denied(experiment: str) -> None:
     assert "for those of comparisons and checks" in findings["workflow.decode"]
 
 
+def test_nothing_is_judged_by_a_comparison_that_was_stopped_before_there_was_an_interval() -> None:
+    for rounds, used in ((5, False), (6, True)):
+        stopped = change(guide_run.comparison(30.0, 31.0), stopped=True, rounds=rounds)
+        seen = Evidence([change(main_run(), comparison=stopped)])
+        assert (seen.comparison is not None) == used
+        assert (seen.speed_up == pytest.approx(31 / 30)) == used
+
+
 def test_a_speed_up_says_whether_it_is_of_the_comparison() -> None:
     for run, told in ((main_run(), True), (change(main_run(), comparison=None), False)):
         findings = {claim.id: claim.finding for claim in claims_of([run])}

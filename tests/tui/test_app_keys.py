@@ -40,7 +40,7 @@ PAUSED = fold(DECODING, Status(t=99.0, state="paused", mode="graph", phase="repl
 LOADED = until("load")
 COPIED = until("copy_kv")
 REPLAYED = fold(until("replay"), Status(t=50.0, state="idle", next_phase="release"))
-CAPTURED = until("capture")
+CAPTURED = fold(until("capture"), Status(t=49.0, state="idle", next_phase="replay"))
 RELEASED = until("release")
 FAILED = fold(LOADED, Error(t=9.0, kind="device_lost", headline="the GPU is gone", hint="R", detail="Traceback"))
 RECOVERABLE = fold(LOADED, Error(t=9.0, kind="out_of_memory", headline="no room", detail="Traceback", recoverable=True))
@@ -51,6 +51,14 @@ BROKEN = fold(
     ),
 )
 MEASURING = fold(CAPTURED, Status(t=9.0, state="running"))
+VERIFYING = fold(DECODING, Status(t=99.0, state="running", phase="capture", next_phase="release"))
+NOT_VERIFIED = msgspec.structs.replace(
+    CAPTURED,
+    hello=msgspec.structs.replace(hello(), settings=msgspec.structs.replace(hello().settings, verify_steps=0)),
+)
+FAILED_CAPTURE = fold(
+    until("warmup"), Error(t=9.0, kind="out_of_memory", headline="no room", phase="capture", recoverable=True)
+)
 ENDED = fold(LOADED, End(t=9.0, reason="killed"))
 CPU_HELLO = msgspec.structs.replace(hello(), device=msgspec.structs.replace(hello().device, kind="cpu"))
 ON_CPU = fold(
@@ -62,9 +70,8 @@ ON_CPU = fold(
 # ----------------------------------------------------------------------------------------- keys on a live run
 
 ACTS: list[tuple[RunState, str, Sequence[Command]]] = [
-    (LOADED, "n", [RunPhase()]),
+    (LOADED, "n", [RunPhase(phase="prefill")]),
     (LOADED, "r", [RunAll()]),
-    (REPLAYED, "n", [RunPhase()]),
     (COPIED, "e", [SetMode(mode="eager")]),
     (COPIED, "d", [SetMode(mode="dynamic")]),
     (CAPTURED, "g", [SetMode(mode="graph")]),
@@ -72,7 +79,7 @@ ACTS: list[tuple[RunState, str, Sequence[Command]]] = [
     (DECODING, "g", [SetMode(mode="graph")]),
     (DECODING, "space", [Pause()]),
     (PAUSED, "space", [Resume()]),
-    (RECOVERABLE, "n", [RunPhase()]),
+    (RECOVERABLE, "n", [RunPhase(phase="prefill")]),
     (ON_CPU, "e", [SetMode(mode="eager")]),
     (CAPTURED, "t", [TryDynamicCapture()]),
     (CAPTURED, "b", [BreakInput()]),
@@ -114,6 +121,9 @@ REFUSED: list[tuple[RunState, str, str]] = [
     (CAPTURED, "m", "m measures in the views"),
     (MEASURING, "n", "a measurement is running"),
     (MEASURING, "g", "a measurement is running"),
+    (VERIFYING, "v", "the graph is being verified"),
+    (NOT_VERIFIED, "v", "started without verification"),
+    (FAILED_CAPTURE, "g", "n tries it again"),
     (FAILED, "n", "R starts a new one"),
     (ENDED, "n", "the worker has ended"),
     (ENDED, "space", "the worker has ended"),
@@ -132,14 +142,13 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
             assert why in screen_text(pilot)
 
 
-VERIFYING = fold(DECODING, Status(t=99.0, state="running", phase="capture", next_phase="release"))
-
-
-@pytest.mark.parametrize("state", [DECODING, PAUSED, VERIFYING], ids=["decoding", "paused", "verifying"])
-async def test_the_release_of_a_run_that_decodes_is_asked_for_first(state: RunState) -> None:
+@pytest.mark.parametrize(
+    "state", [DECODING, PAUSED, VERIFYING, REPLAYED], ids=["decoding", "paused", "verifying", "after an experiment"]
+)
+async def test_a_release_is_asked_for_first(state: RunState) -> None:
     source = FakeLive(state)
     async with running(source) as pilot:
-        for answer, sent in (("n", []), ("escape", []), ("y", [RunPhase()])):
+        for answer, sent in (("n", []), ("escape", []), ("y", [RunPhase(phase="release")])):
             await pilot.press("n")
             assert isinstance(pilot.app.screen, AskScreen)
             await pilot.press(answer)

@@ -59,7 +59,7 @@ async def test_a_remapped_key_acts_and_stands_in_the_line_of_keys() -> None:
     app.set_keymap({"cgtop.next": "t"})
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.press("t")
-        assert source.sent == [RunPhase()]
+        assert source.sent == [RunPhase(phase="prefill")]
         assert " t next" in screen_text(pilot)
 
 
@@ -68,7 +68,7 @@ async def test_a_click_on_the_line_of_keys_is_that_key() -> None:
     async with running(source) as pilot:
         await pilot.click("#keys", offset=(2, 0))
         await pilot.pause()
-        assert source.sent == [RunPhase()]
+        assert source.sent == [RunPhase(phase="prefill")]
 
 
 async def test_an_error_takes_the_explanations_place_until_closed_and_its_details_are_one_key_away() -> None:
@@ -122,7 +122,7 @@ async def test_the_palette_has_every_action_and_does_it() -> None:
             commands
         )
         await commands["Next"].callback()
-        assert source.sent == [RunPhase()]
+        assert source.sent == [RunPhase(phase="prefill")]
         await pilot.press("ctrl+p", "escape")
         await pilot.pause()
         assert on_main(pilot)

@@ -83,6 +83,18 @@ def test_a_run_that_is_over_without_a_check_that_is_not_essential_passes_as_in_t
     assert "18 of 19 up to here" in drawn(CheckSlice(checks=some))
 
 
+def test_checks_that_are_made_again_are_not_taken_for_those_before() -> None:
+    before = list(checks())
+    assert "▶ checking again" in drawn(CheckSlice.of(state_of(*before, Status(state="running"))))
+    assert "✓ PASSED" in drawn(CheckSlice.of(state_of(*before, Status(state="idle"))))
+
+
+def test_a_recorded_comparison_is_not_told_as_checks() -> None:
+    running = state_of(Status(state="running"))
+    assert "not checked yet" in drawn(CheckSlice.of(running, recorded=True))
+    assert "▶ measuring" in drawn(CheckSlice.of(running, recorded=True, coming=True))
+
+
 def test_another_measurement_is_not_told_as_checks() -> None:
     state = state_of(Status(state="running"), SweepBegin(sweep="cache_lens", values=(256,)))
     assert not CheckSlice.of(state).running

@@ -79,6 +79,27 @@ def test_rounds_so_far_are_told_while_it_runs_and_when_it_stopped() -> None:
     assert "■ interrupted, 5 of 12" in text(render_compare(msgspec.structs.replace(running, over=True), 120, 30))
     assert "✓ compared, 12 of 12 rounds" in shown()
     assert "✓ compared, 1 round, arms in turn" in shown(rounds=1, rounds_wanted=None)
+    assert "■ stopped, 2 of 12 rounds" in shown(rounds=2, stopped=True)
+
+
+def test_too_few_rounds_have_a_range_and_one_has_none() -> None:
+    for rounds, heading, cell in ((6, "interval", "18.9–22.4"), (5, "range", "18.9–22.4"), (1, "range", "n/a")):
+        arms = tuple(msgspec.structs.replace(arm, rounds=rounds) for arm in comparison().arms)
+        head, *rows = shown(arms=arms).split("\n")[1:3]
+        assert heading in head and cell in rows[0]
+
+
+def test_after_a_mismatch_it_says_why_nothing_was_compared() -> None:
+    wrong = Comparison(arms=(), rounds=0, final=True, verdict="mismatch")
+    lines = text(render_compare(CompareSlice(comparison=wrong), 120, 30))
+    assert lines.startswith("✗ NOT COMPARED: the verification found a MISMATCH") and "Press m" not in lines
+
+
+def test_a_second_comparison_is_not_taken_for_the_first() -> None:
+    state = fold(fold(RunState(), comparison()), Status(state="running"))
+    assert "▶ measuring; the one before had 12 of 12 rounds" in text(render_compare(CompareSlice.of(state), 120, 30))
+    ended = fold(fold(RunState(), comparison(final=False, rounds=5)), Status(state="idle"))
+    assert "■ interrupted, 5 of 12" in text(render_compare(CompareSlice.of(ended), 120, 30))
 
 
 def test_until_the_first_round_is_over_it_says_that_it_measures() -> None:

@@ -19,7 +19,7 @@ from ...core.settings import RunSettings
 from ...core.sources import RecordedSource
 from ..base_app import BaseApp, Restartable
 from ..place_words import AT_THE_END, stop_words
-from ..refusals import measuring, mode_of, releases_while_decoding
+from ..refusals import checking, measuring, mode_of, releases
 from ..screens.modal import AskScreen
 from ..screens.settings import SettingsScreen
 from ..settings_form import opened_form
@@ -37,13 +37,14 @@ class RunActions(BaseApp):
             stop = player.next_stop()
             self.tick()
             self.notice_here(stop_words(player, stop) if stop is not None else AT_THE_END)
-        elif releases_while_decoding(self.state):
+        elif releases(self.state):
             self.push_screen(
                 AskScreen("Release everything now?", "Only release is left: decoding ends, and R has to start anew."),
-                lambda answer: self.send(RunPhase()) if answer == "yes" else None,
+                lambda answer: self.send(RunPhase(phase="release")) if answer == "yes" else None,
             )
         else:
-            self.send(RunPhase())
+            upcoming = self.state.next_phase
+            self.send(RunPhase(phase=upcoming.id if upcoming is not None else None))
 
     def action_run_all(self) -> None:
         """All phases that are left; a recording plays on."""
@@ -95,7 +96,7 @@ class RunActions(BaseApp):
         """Measure what the view shows; or stop after the row that is being measured."""
         if not self.can("measure"):
             return
-        if measuring(self.state):
+        if measuring(self.state) or checking(self.state):
             self.send(Cancel())
             self.notice("stops after what is being measured")
             return

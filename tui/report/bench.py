@@ -112,7 +112,7 @@ def _flags(found: Comparison) -> tuple[str, ...]:
         flags.append(f"the card was held down during a round: {', '.join(found.throttled)}")
     if found.steady is False:
         flags.append("the clock was not steady over the rounds")
-    if not found.final:
+    if found.stopped or not found.final:
         flags.append("the comparison was broken off")
     return tuple(flags)
 

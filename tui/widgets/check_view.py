@@ -11,7 +11,7 @@ from ...core.events import Check
 from ...core.state import RunState
 from ..check_words import in_order, nothing_checked, reasons, summary
 from ..format import clean, count
-from ..refusals import measuring
+from ..refusals import checking, experiment, measuring
 from .columns import GAP, paragraph
 from .lines import LATER, LinesWidget, around, wrapped
 
@@ -44,10 +44,9 @@ class CheckSlice(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, state: RunState, *, recorded: bool = False, coming: bool = False) -> "CheckSlice":
         """The slice of a run."""
-        sweeping = any(sweep.end is None for sweep in state.sweeps.values())
         return cls(
             checks=in_order(state.checks),
-            running=(measuring(state) and not sweeping) or _in_a_phase_of_theirs(state),
+            running=_are_made(state) and (coming or not recorded or bool(state.checks)),
             over=state.end is not None,
             recorded=recorded,
             coming=coming,
@@ -122,11 +121,9 @@ def _in_full(view: CheckSlice) -> list[Content]:
     return [paragraph(clean(check.name), f"{found}{why}.")]
 
 
-def _in_a_phase_of_theirs(state: RunState) -> bool:
-    """Whether a phase runs between two checks. Whoever ends them early tells every one that is left as n/a."""
-    made = {check.name for check in state.checks}
-    busy = state.status is not None and state.status.state == "running" and state.end is None
-    return busy and bool(made) and not made.issuperset(CHECK_NAMES)
+def _are_made(state: RunState) -> bool:
+    """Whether checks, or an experiment with nothing to show so far, are under way; a phase may run between two."""
+    return checking(state) or (measuring(state) and experiment(state) is None)
 
 
 def check_lines(check: Check) -> list[Content]:
@@ -142,6 +139,8 @@ def _headline(view: CheckSlice) -> Content:
     if not view.checks:
         running = ("▶ measuring", "bold $text-accent")
         return Content.assemble(running) if view.running else Content.styled("not checked yet", "$muted")
+    if view.running and not view.waiting:
+        return Content.assemble(("▶ checking again", "bold $text-accent"), "; so far as found before")
     if view.waiting and view.running:
         return Content.assemble(("▶ checking", "bold $text-accent"), f", {of} so far")
     if missing(view.checks) and view.over:

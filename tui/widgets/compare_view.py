@@ -10,8 +10,9 @@ from ...core.events import ArmResult, Comparison
 from ...core.guide import SPEED_EAGER_TOK_S, SPEED_GRAPH_TOK_S, SPEED_UP
 from ...core.settings import Mode
 from ...core.state import RunState
+from ...core.statistics import LEAST_FOR_95
 from ..format import NA, bandwidth, clean, count, milliseconds, percent, ratio, tok_s
-from ..refusals import measuring
+from ..refusals import experiment, measuring
 from .columns import GAP, bar, column, fitting, paragraph, table_lines, table_width
 from .decode_gauge import MODE_STYLES
 from .lines import LATER, LinesWidget, spread, wrapped
@@ -35,6 +36,8 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
     """Why no graph takes part, if so."""
     over: bool = False
     """Whether the run itself has ended, so that nothing more comes."""
+    idle: bool = False
+    """Whether the engine does something else, or waits."""
     recorded: bool = False
     coming: bool = False
     """Whether this recording holds it, further on."""
@@ -47,7 +50,8 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
         capture = state.phase("capture")
         return cls(
             comparison=state.comparison,
-            running=measuring(state) and not any(sweep.end is None for sweep in state.sweeps.values()),
+            running=measuring(state) and experiment(state) in (None, "comparison") and (coming or not recorded),
+            idle=not recorded and not measuring(state),
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
             over=state.end is not None,
             recorded=recorded,
@@ -104,9 +108,15 @@ def _progress(view: CompareSlice, comparison: Comparison) -> Content:
     wanted = f" of {count(comparison.rounds_wanted)}" if comparison.rounds_wanted is not None else ""
     last = comparison.rounds if comparison.rounds_wanted is None else comparison.rounds_wanted
     rounds = f"{count(comparison.rounds)}{wanted} round{'' if last == 1 else 's'}"
+    if view.running and comparison.final:
+        return Content.assemble(("▶ measuring", "bold $text-accent"), f"; the one before had {rounds}")
+    if comparison.stopped:
+        return Content.assemble(("■ stopped", "bold $text-warning"), f", {rounds}")
+    if comparison.verdict == "mismatch" and not comparison.arms:
+        return Content.assemble(("✗ NOT COMPARED", "bold $text-error"), ": the verification found a MISMATCH")
     if comparison.final:
         return Content.assemble(("✓ compared", "bold $text-success"), f", {rounds}, arms in turn")
-    if view.over:
+    if view.over or view.idle:
         return Content.assemble(("■ interrupted", "bold $text-warning"), f", {rounds}")
     return Content.assemble(("▶ comparing", "bold $text-accent"), f", {rounds} so far")
 
@@ -116,6 +126,8 @@ def _before(view: CompareSlice) -> list[Content]:
         how = LATER if view.coming else "None in this recording up to here."
     elif view.running:
         how = "What is measured comes round by round, the first once every mode had its turn; m stops after it."
+    elif view.comparison is not None and view.comparison.verdict == "mismatch":
+        how = "Replays do not compute what eager steps do, and the speed of wrong results is none."
     elif view.no_capture:
         how = f"Press m to compare; a graph cannot take part: {clean(view.no_capture)}."
     else:
@@ -134,11 +146,12 @@ def _before(view: CompareSlice) -> list[Content]:
 def _arm_lines(arms: Sequence[ArmResult], width: int) -> list[Content]:
     """A heading and a line for each arm, with a bar from 0 that ends in its interval."""
     keep = BAR_MIN + GAP if width >= 60 else 0
+    known = all(arm.rounds >= LEAST_FOR_95 for arm in arms)
     columns = fitting(
         (
             column("mode", (Content.styled(arm.mode, MODE_STYLES[arm.mode]) for arm in arms), 0, left=True),
             column("tok/s", (Content.styled(tok_s(arm.tok_s), "bold") for arm in arms), 1),
-            column("interval", (f"{tok_s(arm.tok_s_low)}–{tok_s(arm.tok_s_high)}" for arm in arms), 2),
+            column("interval" if known else "range", (_interval(arm) for arm in arms), 2),
             column("p50", (milliseconds(arm.step_ms_p50) for arm in arms), 3),
             column("p99", (milliseconds(arm.step_ms_p99) for arm in arms), 4),
             column("allocs/token", (count(arm.allocations_per_token) for arm in arms), 5),
@@ -155,6 +168,11 @@ def _arm_lines(arms: Sequence[ArmResult], width: int) -> list[Content]:
     top = max(max(arm.tok_s_high, arm.tok_s, GUIDE_SPEEDS.get(arm.mode, 0.0)) for arm in arms)
     bars = (interval_bar(arm, top, room) for arm in arms)
     return [lines[0], *(Content.assemble(line, " " * GAP, drawn) for line, drawn in zip(lines[1:], bars, strict=True))]
+
+
+def _interval(arm: ArmResult) -> str:
+    """One round has neither an interval nor a range."""
+    return NA if arm.rounds < 2 else f"{tok_s(arm.tok_s_low)}–{tok_s(arm.tok_s_high)}"
 
 
 def interval_bar(arm: ArmResult, top: float, width: int) -> Content:

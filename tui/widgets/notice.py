@@ -7,7 +7,7 @@ from ...core.events import Error, Status
 from ...core.phases import PHASE_BY_ID
 from ...core.state import RunState
 from ..format import clean, size
-from ..refusals import measuring
+from ..refusals import experiment, measuring, verifying
 from .lines import LinesWidget, spread
 
 
@@ -80,13 +80,12 @@ def status_text(state: RunState, *, recorded: bool, error: Error | None = None) 
 
 def _work(state: RunState, *, recorded: bool) -> str:
     """What goes on while no phase runs."""
-    if state.status is not None and state.status.phase == "capture":  # the phase itself has ended
+    if verifying(state):
         return "verifying the graph: replays against eager steps"
     if not measuring(state):
         return "working"
-    sweeping = any(sweep.begin is not None and sweep.end is None for sweep in state.sweeps.values())
-    comparing = state.comparison is not None and not state.comparison.final
-    return "measuring · m in its view stops it" if (sweeping or comparing) and not recorded else "measuring"
+    stoppable = experiment(state) is not None and not recorded
+    return "measuring · m in its view stops it" if stoppable else "measuring"
 
 
 def _taint(status: Status | None) -> str:
