@@ -73,7 +73,7 @@ PHASES: tuple[Phase, ...] = (
         short="copy KV",
         what="The DynamicCache's keys and values are copied to the fixed addresses, and the length moves with them.",
         why="Without the length, decoding would start at slot 0 and overwrite the prompt.",
-        look="0 bytes on every counter: from here on every address is checked.",
+        look="0 bytes on every counter. The addresses are recorded now, to be compared before every replay.",
     ),
     Phase(
         id="warmup",

@@ -14,6 +14,7 @@ from .events import (
     Demonstration,
     DynamicCapture,
     End,
+    Error,
     Event,
     Hello,
     Memory,
@@ -120,6 +121,8 @@ def _words(event: Event) -> str | None:
             return "the modes compared"
         case Claim():
             return "statements judged"
+        case Error():
+            return f"an error: {event.headline}"
     return None
 
 

@@ -17,6 +17,8 @@ MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "gr
 """The phase without which a mode cannot decode."""
 _PLAY = tuple(binding.action.split("(")[0] for binding in PLAY_BINDINGS)
 _COMMANDS = ("next_phase", "run_all", "pause", "mode", "try_capture", "break_input", "measure", "verify")
+_FROM_THE_START = ("next_phase", "run_all")
+"""What a worker that is still starting does as soon as it is there."""
 _RECORDED: dict[str, str] = {
     "try_capture": "recorded: live, this key attempts a capture on the DynamicCache",
     "break_input": "recorded: live, this key rebinds the graph's input",
@@ -68,7 +70,7 @@ def refusal(action: str, facts: Facts) -> str | None:
         return "only a recording can be sought, stepped and sped up; this is live"
     if name not in _COMMANDS:
         return None
-    return _worker_refusal(state) or _command_refusal(action, name, facts)
+    return _worker_refusal(name, state) or _command_refusal(action, name, facts)
 
 
 def refusal_words(command: str, why: str) -> str:
@@ -110,6 +112,12 @@ def experiment(state: RunState) -> Literal["sweep", "comparison", "checks"] | No
     return None
 
 
+def is_rebound(state: RunState) -> bool:
+    """Whether a demonstration has the graph's input rebound now."""
+    shown = state.demonstration
+    return shown is not None and shown.stage == "broken" and state.phase("release").status != "done"
+
+
 def checking(state: RunState) -> bool:
     """Whether checks are under way, which run phases that are left as well."""
     busy = state.status is not None and state.status.state == "running" and state.end is None
@@ -128,10 +136,10 @@ def releases(state: RunState) -> bool:
     return state.next_phase is not None and state.next_phase.id == "release"
 
 
-def _worker_refusal(state: RunState) -> str | None:
+def _worker_refusal(name: str, state: RunState) -> str | None:
     if state.end is not None:
         return "the worker has ended: R starts a new one"
-    if state.hello is None:
+    if state.hello is None and name not in _FROM_THE_START:
         return "the worker is still starting"
     if state.errors and not state.errors[-1].recoverable:
         return "this worker cannot go on after the error: R starts a new one"

@@ -131,6 +131,7 @@ class Decoding:
             return False
         _there(self._loop).drain()
         self.active, self.paused, self._paused_at = False, True, now()
+        self._emit(caches(self._workflow))
         return True
 
     def resume(self) -> bool:
@@ -151,6 +152,7 @@ class Decoding:
             self._end_replay_phase()
         _there(self._loop).drain()
         self.active = self.paused = False
+        self._emit(caches(self._workflow))
         if self._workflow.guard is not None:
             self._emit(addresses(self._workflow.guard))  # with all replays compared, however long decoding went on
 

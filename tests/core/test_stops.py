@@ -6,6 +6,7 @@ from cgtop.core.events import (
     Demonstration,
     DynamicCapture,
     End,
+    Error,
     Event,
     Memory,
     PhaseBegin,
@@ -21,6 +22,11 @@ from tests.sample import decode, hello
 def found(*events: Event) -> list[tuple[int, str]]:
     run = [hello(), *events]
     return [(stop.index, stop.what) for stop in stops_of(run, [event.t for event in run])]
+
+
+def test_an_error_is_a_stop() -> None:
+    stale = Error(t=1.0, kind="stale_graph", headline="Stale graph")
+    assert found(stale, End(t=1.01, reason="quit")) == [(3, "an error: Stale graph")]
 
 
 def test_a_phase_stops_behind_the_memory_that_it_left_and_before_the_next() -> None:

@@ -70,6 +70,8 @@ ON_CPU = fold(
 # ----------------------------------------------------------------------------------------- keys on a live run
 
 ACTS: list[tuple[RunState, str, Sequence[Command]]] = [
+    (RunState(), "n", [RunPhase(phase="context")]),
+    (RunState(), "r", [RunAll()]),
     (LOADED, "n", [RunPhase(phase="prefill")]),
     (LOADED, "r", [RunAll()]),
     (COPIED, "e", [SetMode(mode="eager")]),
@@ -101,7 +103,7 @@ async def test_a_key_that_can_act_sends_its_command() -> None:
 
 
 REFUSED: list[tuple[RunState, str, str]] = [
-    (RunState(), "n", "still starting"),
+    (RunState(), "e", "still starting"),
     (folded([hello(), PhaseBegin(t=1.0, phase="load")]), "n", "Model load is still running"),
     (folded([hello(), PhaseBegin(t=1.0, phase="load")]), "e", "Model load is still running"),
     (DECODING, "r", "only release is left"),

@@ -20,7 +20,7 @@ from cgtop.tui.themes import THEMES, theme_named
 from cgtop.tui.widgets.lines import LinesWidget
 from cgtop.tui.widgets.memory_bar import MemoryBar
 from tests.sample import hello
-from tests.tui.driving import app_of, at_rest, notice, on_main, running, screen_text
+from tests.tui.driving import app_of, at_rest, notice, on_main, running, screen_text, shows
 from tests.tui.fakes import FakeClock, FakeLive, FakeRecorded, folded, until
 
 DECODING = until("replay", decoding=True)
@@ -81,6 +81,25 @@ async def test_an_error_takes_the_explanations_place_until_closed_and_its_detail
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert "What happens here" in screen_text(pilot)
+
+
+async def test_an_error_behind_which_the_run_has_gone_on_hides_no_status_in_the_other_views() -> None:
+    source = FakeLive(fold(DECODING, Error(t=9.0, kind="stale_graph", headline="Stale graph", recoverable=True)))
+    source.state = fold(source.state, Status(t=9.1, state="failed", next_phase="release"))
+    async with running(source) as pilot:
+        await pilot.press("4")
+        assert await shows(pilot, "✗ Stale graph")
+        source.state = fold(source.state, Status(t=9.2, state="decoding", mode="eager", next_phase="release"))
+        app_of(pilot).tick()
+        assert await shows(pilot, "decoding · eager")
+
+
+async def test_the_next_phase_follows_the_run_again() -> None:
+    async with running(FakeLive(LOADED)) as pilot:
+        await pilot.press("up", "up")
+        assert "CUDA context." in screen_text(pilot)
+        await pilot.press("n")
+        assert await shows(pilot, "Model load.")
 
 
 async def test_the_log_grows_while_it_is_open() -> None:

@@ -18,9 +18,9 @@ USELESS = DynamicCapture(
 )  # fmt: skip
 
 
-def caches(position: int, *, moves: int | None = None) -> Caches:
+def caches(position: int, *, moves: int | None = None, t: float = 1e6) -> Caches:
     return Caches(
-        static_bytes=1024 * TOKEN + 288, static_position=position, static_moves=0, dynamic_bytes=position * TOKEN,
+        t=t, static_bytes=1024 * TOKEN + 288, static_position=position, static_moves=0, dynamic_bytes=position * TOKEN,
         dynamic_position=position, dynamic_steps=position - 32, dynamic_moves=position - 32 if moves is None else moves,
     )  # fmt: skip
 
@@ -56,9 +56,21 @@ def test_addresses_and_allocations_are_told_of_each_cache_and_mode() -> None:
 def test_the_guides_table_stands_beside_what_was_measured() -> None:
     lines = render_caches(view(caches(68), USELESS), 120, 30)
     rows = {name: next(line.plain for line in lines if line.plain.startswith(name)) for name in ("CUDA", "address st")}
-    assert "no            ✗ captured, but useless" in rows["CUDA"]
+    assert "no            ≠ captured, but useless" in rows["CUDA"]  # the guide's word, for another reason
     assert "✓ 360 replays, verified" in rows["CUDA"]
     assert "unstable      ✓ moved in 36 of 36 steps" in rows["address st"]
+
+
+def test_the_position_is_that_of_whoever_told_it_last() -> None:
+    at = view().by_mode["graph"].position
+    assert f"{at} of 1,024" in text(render_caches(view(caches(68, t=0.0)), 120, 30))
+    assert "68 of 1,024" in text(render_caches(view(caches(68)), 120, 30))
+
+
+def test_a_static_cache_is_no_better_used_because_decoding_filled_it() -> None:
+    for position in (68, 1000):
+        row = next(line.plain for line in render_caches(view(caches(position)), 120, 30) if "efficiency" in line.plain)
+        assert f"✓ {position / 10.24:.0f} % now, 3 % at first" in row
 
 
 def test_a_dynamic_cache_that_did_not_move_contradicts_the_guide() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cgtop.core.events import Decode, PhaseId, Status, Tokens
+from cgtop.core.events import Decode, Demonstration, DeviceInfo, Hello, PhaseId, Status, Tokens
 from cgtop.core.phases import PHASE_BY_ID, PHASE_IDS
 from cgtop.core.recording import open_recording
 from cgtop.core.settings import Mode
@@ -18,7 +18,7 @@ from cgtop.tui.widgets.lesson import against_guide, lesson
 from cgtop.tui.widgets.phase_facts import ExplanationView
 from tests.sample import decode as sample_decode
 from tests.sample import sample_run
-from tests.tui.fakes import folded
+from tests.tui.fakes import folded, until
 
 
 def facts(state: RunState, phase: PhaseId) -> ExplanationView:
@@ -74,6 +74,31 @@ def test_what_decodes_is_explained_until_a_phase_is_chosen() -> None:
     assert shown is not None and shown.mode == "dynamic"
     pane.selected = "capture"
     assert pane.explanation().decoding is None
+
+
+def test_an_input_that_is_rebound_is_explained_until_it_is_put_right() -> None:
+    broken = Demonstration(
+        t=99.0, stage="broken", fed_ids=(1, 2), expected_ids=(3, 4), replay_ids=(5, 6), captured_address=1,
+        present_address=2,
+    )  # fmt: skip
+    pane, state = PhasesPane(), fold(until("replay", decoding=True), broken)
+    pane.show_state(state, Surroundings())
+    lines = render_explanation(pane.explanation(), 76, 6)
+    drawn = " ".join(" ".join(line.plain for line in lines).split())
+    assert drawn.startswith("The input is rebound. ") and "2 replays went on reading the old one" in drawn
+    mended = msgspec.structs.replace(broken, stage="mended", replay_ids=(3, 4))
+    pane.show_state(fold(state, mended), Surroundings())
+    assert pane.explanation().demonstration is None
+
+
+def test_a_cpu_is_told_nothing_that_only_a_gpu_does() -> None:
+    cpu = DeviceInfo(kind="cpu", name="a CPU")
+    hello, *rest = sample_run()
+    assert isinstance(hello, Hello)
+    state = folded([msgspec.structs.replace(hello, device=cpu), *rest])
+    assert lesson(facts(state, "context")).startswith("A CPU needs no context")
+    assert "3 eager decode steps ran: " in lesson(facts(state, "warmup"))
+    assert "3 eager decode steps ran on the capture stream: " in lesson(facts(folded([hello, *rest]), "warmup"))
 
 
 def test_each_figure_of_the_guide_is_set_against_the_runs_own(real_run: RunState) -> None:

@@ -230,6 +230,12 @@ def test_an_unknown_count_of_allocations_is_na_and_not_zero() -> None:
     assert text(render_replay(ReplayView(), 34, 4)).startswith("n/a no replay yet")
 
 
+def test_what_only_an_experiment_decoded_is_not_denied() -> None:
+    assert text(render_replay(ReplayView(experiment="7"), 34, 4)).startswith("n/a none but those of 7")
+    lines = text(render_decode(DecodeView(experiment="7", recorded=True), 60, 4))
+    assert "only an experiment has decoded: 7 shows it" in lines and "not decoding yet" not in lines
+
+
 @pytest.mark.parametrize("size", [(34, 4), (40, 1), (60, 2), (24, 3)])
 def test_a_mismatch_is_said_in_words_at_every_size(size: tuple[int, int]) -> None:
     assert FULL.verification is not None

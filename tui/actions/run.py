@@ -3,6 +3,7 @@
 from ...core.commands import (
     BreakInput,
     Cancel,
+    Command,
     MendInput,
     Pause,
     Resume,
@@ -16,7 +17,7 @@ from ...core.commands import (
     Verify,
 )
 from ...core.settings import RunSettings
-from ...core.sources import RecordedSource
+from ...core.sources import LiveSource, RecordedSource
 from ..base_app import BaseApp, Restartable
 from ..place_words import AT_THE_END, stop_words
 from ..refusals import checking, measuring, mode_of, releases
@@ -44,7 +45,7 @@ class RunActions(BaseApp):
             )
         else:
             upcoming = self.state.next_phase
-            self.send(RunPhase(phase=upcoming.id if upcoming is not None else None))
+            self._begin(RunPhase(phase=upcoming.id if upcoming is not None else None))
 
     def action_run_all(self) -> None:
         """All phases that are left; a recording plays on."""
@@ -54,7 +55,14 @@ class RunActions(BaseApp):
             self.source.player.play()
             self.tick()
         else:
-            self.send(RunAll())
+            self._begin(RunAll())
+
+    def _begin(self, command: Command) -> None:
+        """Send it and follow the run; a worker that is still starting keeps it."""
+        self.main.follow()
+        self.send(command)
+        if self.state.hello is None and isinstance(self.source, LiveSource):
+            self.notice("noted: it begins as soon as the worker is there")
 
     def action_mode(self, mode: str) -> None:
         """Decode in a mode."""

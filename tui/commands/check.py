@@ -22,6 +22,6 @@ def check(run: RunOptions, form: Format, *, strict: bool) -> None:
         write_report(outcome.state, Origin(), form, check_report)
     tell_trouble(outcome)
     if settings.device == "cpu" and not outcome.exit_code:
-        tell("nothing was checked", "name a GPU with --device cuda")
+        tell("nothing was checked", "its checks are of a GPU; cgtop doctor says what works here")
         raise typer.Exit(int(Exit.NO_DEVICE))
     raise typer.Exit(int(outcome.exit_code or (Exit.FINE if passed(checks) else Exit.RUN_FAILED)))

@@ -51,6 +51,7 @@ VERDICTS: dict[Verdict, str] = {
     "mismatch": "MISMATCH",
 }
 STATUS = {"out_of_memory": "out of memory", "failed": "failed", "skipped": "skipped"}
+PEAK = "peak: the most that was allocated while a row was made, above what stood before it"
 GUIDE = "guide: MiB of torch.cuda.memory_allocated() on its RTX 3090 with Qwen3-4B; beside ours, no mark to reach"
 
 
@@ -83,6 +84,7 @@ def _lengths(sweep: Sweep) -> Section:
         notes=(
             "overhead: allocated, what the graph's pool holds beyond its tensors, and the driver's part, each length "
             "as if it were the only one; /1,000 divides it by thousands, where the guide divides allocated alone",
+            f"{PEAK}; the workspace, which lengths share, stood before it in all but the first",
             GUIDE,
             *((NOISE,) if noise else ()),
             *_notes(sweep, "cache_lens"),
@@ -133,7 +135,7 @@ def _batches(sweep: Sweep) -> Section:
         notes=(
             "cumulative: allocated, what pools hold beyond their tensors, and the driver's part, summed over the rows "
             "as they were measured",
-            "peak: the most that was allocated while a row was made, above what stood before it",
+            PEAK,
             *_page_notes(sweep.rows),
             GUIDE,
             *((NOISE,) if noise else ()),

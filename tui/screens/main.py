@@ -180,9 +180,12 @@ class MainScreen(Screen[None]):
         self._show_notice()
 
     def _show_notice(self) -> None:
-        error = self.state.errors[-1] if self.has_class("-error") and self.shown != "phases" else None
-        status = status_text(self.state, recorded=self.kind == "recorded", error=error)
-        self.notice_bar.show(msgspec.structs.replace(self._notice, status=status, recording=self.recording))
+        status = self.state.status
+        goes_on = status is not None and status.state in ("decoding", "paused")
+        unseen = self.has_class("-error") and self.shown != "phases" and not goes_on
+        error = self.state.errors[-1] if unseen else None
+        text = status_text(self.state, recorded=self.kind == "recorded", error=error)
+        self.notice_bar.show(msgspec.structs.replace(self._notice, status=text, recording=self.recording))
 
     def _show_keys(self) -> None:
         facts = Facts(state=self.state, kind=self.kind, view=self.shown)
@@ -205,6 +208,11 @@ class MainScreen(Screen[None]):
                 return "pause" if self._playback is not None and self._playback.playing else "play"
             return "go on" if paused else "pause"
         return binding.description
+
+    def follow(self) -> None:
+        """Explain what runs now, no longer what was chosen."""
+        if self.shown == "phases":
+            self.pane.reset()
 
     def close_extras(self) -> None:
         """Back to following the run: no selection, no error panel."""

@@ -10,6 +10,8 @@ from textual.containers import Horizontal, Vertical
 from ...core.events import PhaseId
 from ...core.phases import PHASE_BY_ID, PHASE_IDS
 from ...core.state import RunState
+from ..refusals import is_rebound, why_no_capture
+from ..views import view_key
 from ..widgets.decode_gauge import DecodeGauge, DecodeView
 from ..widgets.error_panel import ErrorPanel, ErrorView
 from ..widgets.explanation import Explanation, ExplanationView
@@ -116,8 +118,9 @@ class PhasesPane(Pane):
                 speed_up=state.speed_up,
                 state=state.status.state if state.status is not None else None,
                 peak_bandwidth=hello.device.memory_bandwidth_bytes_s if hello is not None else None,
-                can_graph=capture.status != "unavailable",
+                can_graph=not why_no_capture(state),
                 recorded=self._around.recorded,
+                experiment=_experiment_view(state),
             )
         )
         unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""
@@ -128,6 +131,7 @@ class PhasesPane(Pane):
                 verification=state.verification,
                 addresses=state.addresses,
                 no_capture=unavailable,
+                experiment=_experiment_view(state),
             )
         )
 
@@ -166,6 +170,7 @@ class PhasesPane(Pane):
             graph=state.graph,
             decode=state.decode_by_mode.get("graph") if row.id == "replay" else None,
             decoding=state.decode if decodes and self.selected is None else None,
+            demonstration=state.demonstration if self.selected is None and is_rebound(state) else None,
             pool_bytes=sum(pool.reserved_bytes for pool in boundary.pools) if boundary and boundary.pools else None,
         )
 
@@ -190,3 +195,11 @@ class PhasesPane(Pane):
         """Follow the run again."""
         self.selected = None
         self.show_state(self._state, self._around)
+
+
+def _experiment_view(state: RunState) -> str:
+    """The key of the view whose experiment has decoded; empty if none has."""
+    if state.comparison is not None and state.comparison.arms:
+        return view_key("checks" if state.checks else "compare")
+    done = next((kind for kind, sweep in state.sweeps.items() if sweep.rows), None)
+    return view_key(done) if done is not None else ""

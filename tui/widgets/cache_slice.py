@@ -18,6 +18,8 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
     static_position: int | None = None
     dynamic_position: int | None = None
     capacity: int | None = None
+    prompt_in_use: float | None = None
+    """Share of the StaticCache that the prompt takes, 0 to 1; null where its length is not known."""
     token_bytes: int | None = None
     """Keys and values of one more token of every sequence, by the closed form."""
     by_mode: dict[Mode, Decode] = {}
@@ -70,16 +72,16 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
         static = sample.static_bytes if sample is not None else None
         dynamic = sample.dynamic_bytes if sample is not None else None
         prefill = _boundary(state, "prefill", "kv_dynamic") if dynamic is None else None
-        position = sample.static_position if sample is not None else None
         capture = state.phase("capture")
         return cls(
             sample=sample,
             static_bytes=static if static is not None else _boundary(state, "static_cache", "kv_static"),
             dynamic_bytes=dynamic if dynamic is not None else prefill,
             dynamic_where="after prefill" if prefill is not None else "",
-            static_position=position if position is not None else _decode_position(state.decode),
+            static_position=_static_position(sample, state.decode),
             dynamic_position=sample.dynamic_position if sample is not None else None,
             capacity=capacity,
+            prompt_in_use=_prompt_in_use(state),
             token_bytes=_token_bytes(model, capacity),
             by_mode=state.decode_by_mode,
             verification=state.verification,
@@ -89,14 +91,25 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def _prompt_in_use(state: RunState) -> float | None:
+    settings = state.hello.settings if state.hello is not None else None
+    if settings is None or settings.prompt is not None or state.hello is None or state.hello.model is None:
+        return None
+    return min(1.0, settings.prompt_len / settings.max_cache_len)
+
+
 def _boundary(state: RunState, phase: PhaseId, bucket: str) -> int | None:
     """A bucket at the end of a phase; 0 there means that it was never filled, and is no figure of a cache."""
     memory = state.boundary_memory.get(phase)
     return (memory.buckets.get(bucket) or None) if memory is not None else None
 
 
-def _decode_position(decode: Decode | None) -> int | None:
-    return decode.position if decode is not None and decode.mode != "dynamic" else None
+def _static_position(sample: Caches | None, decode: Decode | None) -> int | None:
+    """By whichever is newer: decoding tells its place ten times a second, and once more when it rests."""
+    told = sample.static_position if sample is not None else None
+    if decode is None or decode.mode == "dynamic" or (told is not None and sample is not None and sample.t > decode.t):
+        return told
+    return decode.position
 
 
 def _token_bytes(model: ModelInfo | None, capacity: int | None) -> int | None:

@@ -7,9 +7,16 @@ from ..format import NA, clean, count, percent, size
 from .cache_slice import CacheSlice
 from .columns import column, paragraph, table_lines, table_width
 
-HOLDS, DIFFERS, UNKNOWN = "✓", "✗", "?"
-_STYLES = {HOLDS: "$text-success", DIFFERS: "bold $text-warning", UNKNOWN: "$muted"}
+HOLDS, DIFFERS, OTHER_REASON, UNKNOWN = "✓", "✗", "≠", "?"
+_STYLES = {
+    HOLDS: "$text-success",
+    DIFFERS: "bold $text-warning",
+    OTHER_REASON: "bold $text-warning",
+    UNKNOWN: "$muted",
+}
 IDS_SHOWN = 8
+HIGH = 0.9
+"""A cache that the prompt fills to more than this is used well from the start."""
 
 
 def guide_table(view: CacheSlice, width: int) -> list[Content]:
@@ -81,7 +88,7 @@ def _dynamic_graph(view: CacheSlice) -> tuple[str, str]:
         return UNKNOWN, "n/a here" if view.no_capture else "not attempted"
     if not capture.captured:
         return HOLDS, "capture failed"
-    return DIFFERS, "captured, and usable" if capture.usable else "captured, but useless"
+    return (DIFFERS, "captured, and usable") if capture.usable else (OTHER_REASON, "captured, but useless")
 
 
 def _static_graph(view: CacheSlice) -> tuple[str, str]:
@@ -101,10 +108,12 @@ def _efficiency(view: CacheSlice) -> tuple[tuple[str, str], tuple[str, str]]:
     used = view.dynamic_in_use
     dynamic = _known(used, f"{percent(used, 1.0)} of it in use")
     used = view.static_in_use
-    static = _known(used, f"{percent(used, 1.0)} of it in use")
-    if used is not None and used > 0.9:
-        static = (DIFFERS, f"{percent(used, 1.0)} of it in use by now")
-    return dynamic, static
+    if view.prompt_in_use is None:
+        return dynamic, _known(used, f"{percent(used, 1.0)} of it in use")
+    # Decoding fills it, lap by lap; what the guide's word is about stands at the start.
+    started = f"{percent(view.prompt_in_use, 1.0)} at first"
+    found = f"{percent(used, 1.0)} now, {started}" if used is not None else started
+    return dynamic, (DIFFERS if view.prompt_in_use > HIGH else HOLDS, found)
 
 
 # -------------------------------------------------------------------------------------------------------- words

@@ -12,7 +12,7 @@ from ...core.settings import Mode
 from ...core.state import RunState
 from ...core.statistics import LEAST_FOR_95
 from ..format import NA, bandwidth, clean, count, milliseconds, percent, ratio, tok_s
-from ..refusals import experiment, measuring
+from ..refusals import experiment, measuring, why_no_capture
 from .columns import GAP, bar, column, fitting, paragraph, table_lines, table_width
 from .decode_gauge import MODE_STYLES
 from .lines import LATER, LinesWidget, spread, wrapped
@@ -47,12 +47,11 @@ class CompareSlice(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, state: RunState, *, recorded: bool = False, coming: bool = False) -> "CompareSlice":
         """The slice of a run."""
-        capture = state.phase("capture")
         return cls(
             comparison=state.comparison,
             running=measuring(state) and experiment(state) in (None, "comparison") and (coming or not recorded),
             idle=not recorded and not measuring(state),
-            no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
+            no_capture=why_no_capture(state),
             over=state.end is not None,
             recorded=recorded,
             coming=coming,

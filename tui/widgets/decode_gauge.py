@@ -35,6 +35,8 @@ class DecodeView(msgspec.Struct, frozen=True):
     can_graph: bool = True
     recorded: bool = False
     """Of a recording, in which no key decodes."""
+    experiment: str = ""
+    """The key of a view whose experiment has decoded, if one has."""
 
 
 class DecodeGauge(LinesWidget[DecodeView]):
@@ -90,7 +92,8 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
     """Now, then the modes side by side, then the place in the cache and the bandwidth; as many as fit."""
     decode = view.decode
     if decode is None:
-        lines = [Content.styled("not decoding yet", "$muted")]
+        only = f"only an experiment has decoded: {view.experiment} shows it"
+        lines = [Content.styled(only if view.experiment else "not decoding yet", "$muted")]
         if not view.recorded:
             lines.append(Content.styled(_how_to_start(view), "$muted"))
         return lines[:height]

@@ -7,7 +7,7 @@ from ...core.phases import PHASE_BY_ID, Phase
 from ...core.state import PhaseState
 from ..format import clean, count, delta, duration, size, tok_s
 from .lesson import against_guide, lesson
-from .lesson_modes import TITLES, mode_lesson
+from .lesson_modes import REBOUND, TITLES, mode_lesson, rebound_lesson
 from .lines import LinesWidget, wrapped
 from .phase_facts import ExplanationView
 from .phase_list import counter_delta
@@ -29,17 +29,22 @@ class Explanation(LinesWidget[ExplanationView]):
 
 def render_explanation(view: ExplanationView, width: int, height: int) -> list[Content]:
     """The mode that decodes; else the phase's lesson, figures first, the guide's and why ours differs, the Δs."""
+    if view.demonstration is not None:
+        taught = Content.assemble((f"{REBOUND}. ", "bold"), rebound_lesson(view.demonstration))
+        return wrapped([taught], width, height)
     if view.decoding is not None:
         name = Content.styled(f"{TITLES[view.decoding.mode]}. ", "bold")
         return wrapped([Content.assemble(name, mode_lesson(view, view.decoding))], width, height)
     phase = PHASE_BY_ID[view.row.id]
     figures, guide = this_run(view), " ".join(text for text in (guide_line(phase), against_guide(view)) if text)
-    taught = Content.assemble((f"{phase.title}. ", "bold"), lesson(view))
+    title = (f"{phase.title}. ", "bold")
+    taught = Content.assemble(title, lesson(view))
     run = Content.assemble(("This run: ", "bold $text-accent"), figures)
     reference = Content.assemble(("Guide: ", "bold $text-secondary"), guide)
     failed = view.row.status in ("unavailable", "failed")
-    order = [*_if(figures, run), taught] if failed else [taught]
-    paragraphs = [*order, *_if(guide, reference), *(_if(figures, run) if not failed else [])]
+    if failed and figures:
+        taught = Content.assemble(title, run, " ", lesson(view))
+    paragraphs = [taught, *_if(guide, reference), *(_if(figures, run) if not failed else [])]
     return wrapped(paragraphs if height >= 6 else [Content(" ").join(paragraphs)], width, height)
 
 

@@ -71,7 +71,8 @@ def _prediction(form: Form) -> list[Content]:
 def _row(form: Form, index: int, width: int) -> Content:
     field, chosen = FIELDS[index], index == form.row
     cursor = "▏" if chosen and field.typed and not form.fresh else ""
-    room = max(1, width - TITLE_WIDTH - 6 - len(field.unit))
+    unit = field.unit.removesuffix("s") if form.texts[index].strip() == "1" else field.unit
+    room = max(1, width - TITLE_WIDTH - 6 - len(unit))
     text = clean(form.texts[index])[-room:] + cursor
     value = (
         Content.assemble(("‹ ", "$text-accent"), (text, "bold"), (" ›", "$text-accent"))
@@ -82,5 +83,5 @@ def _row(form: Form, index: int, width: int) -> Content:
         ("▸ " if chosen else "  ", "bold $text-accent"),
         (field.title.ljust(TITLE_WIDTH), "bold" if chosen else ""),
         value,
-        (f" {field.unit}", "$muted"),
+        (f" {unit}", "$muted"),
     )

@@ -18,6 +18,8 @@ SAME_MIB = 1.0
 def lesson(facts: ExplanationView) -> str:
     """Two or three sentences."""
     phase = PHASE_BY_ID[facts.row.id]
+    if facts.row.id == "context" and facts.on_the_cpu:
+        return f"A CPU needs no context, so nothing happens here. With CUDA: {phase.what} {phase.why}"
     if facts.row.status in ("unavailable", "failed"):
         # What to look at would read as figures of a phase that never ran.
         return f"{'With CUDA: ' if facts.row.status == 'unavailable' else ''}{phase.what} {phase.why}"
@@ -147,7 +149,7 @@ def _copy_kv(facts: ExplanationView) -> str:
     grew = f": allocated changed by {delta(allocated)} in {duration(end.seconds)}" if allocated is not None else ""
     return (
         f"The prompt's keys and values were copied to the fixed addresses{grew}. The length moved with them: without "
-        "it, decoding would overwrite slot 0. From here on every address is compared."
+        "it, decoding would overwrite slot 0. Every address is recorded now, to be compared before each replay."
     )
 
 
@@ -155,7 +157,8 @@ def _warmup(facts: ExplanationView) -> str:
     end, settings, allocated = facts.row.end, facts.settings, facts.change("allocated")
     if end is None or settings is None:
         return ""
-    ran = f"{settings.warmup} eager decode steps ran on the capture stream"
+    where = "" if facts.on_the_cpu else " on the capture stream"
+    ran = f"{settings.warmup} eager decode step{'' if settings.warmup == 1 else 's'} ran{where}"
     why = (
         "Libraries allocate and load kernels at first use: in a capture that may fail or stay in the graph's pool. "
         "The length was set back in place."

@@ -1,6 +1,6 @@
 """The decode mode that runs, explained to a student: its own figures first, then what a token of it costs."""
 
-from ...core.events import Decode
+from ...core.events import Decode, Demonstration
 from ...core.settings import Mode
 from ..format import count, tok_s
 from .phase_facts import ExplanationView
@@ -10,6 +10,19 @@ TITLES: dict[Mode, str] = {
     "dynamic": "Decoding with a DynamicCache",
     "graph": "Graph replay",
 }
+
+
+REBOUND = "The input is rebound"
+
+
+def rebound_lesson(shown: Demonstration) -> str:
+    """What came of it, for the view of the phases; the view of the addresses has the figures."""
+    number = count(len(shown.replay_ids))
+    did = "followed what was fed all the same" if shown.follows else "went on reading the old one"
+    return (
+        f"The static input is another tensor now, and {number} replays {did}: a graph knows addresses, not names. "
+        "Decoding by replay is refused meanwhile. View 4 shows what was fed and what came of it; b puts it right."
+    )
 
 
 def mode_lesson(facts: ExplanationView, decode: Decode) -> str:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ...core.events import CounterName, Decode, DeviceInfo, Graph, ModelInfo
+from ...core.events import CounterName, Decode, Demonstration, DeviceInfo, Graph, ModelInfo
 from ...core.settings import RunSettings
 from ...core.state import PhaseState
 from .phase_list import counter_delta
@@ -21,6 +21,13 @@ class ExplanationView(msgspec.Struct, frozen=True):
     pool_bytes: int | None = None
     decoding: Decode | None = None
     """Figures of the mode that decodes, while it does and no phase is chosen: it is explained then, not the phase."""
+    demonstration: Demonstration | None = None
+    """The input that is rebound, while it is and no phase is chosen."""
+
+    @property
+    def on_the_cpu(self) -> bool:
+        """Whether this run has no GPU."""
+        return self.device is not None and self.device.kind == "cpu"
 
     def change(self, counter: CounterName) -> int | None:
         """Δ of a counter over the phase, in bytes, or null where it is not known."""

@@ -18,6 +18,8 @@ class ReplayView(msgspec.Struct, frozen=True):
     addresses: Addresses | None = None
     no_capture: str = ""
     """Why there is no graph at all, if so."""
+    experiment: str = ""
+    """The key of a view whose experiment has replayed, if one has."""
 
 
 class ReplayCounter(LinesWidget[ReplayView]):
@@ -78,7 +80,8 @@ def _one_line(view: ReplayView, width: int) -> Content:
 def _count(view: ReplayView) -> Content:
     graph = view.graph
     if graph is None or not graph.replays:
-        return Content.assemble((NA, "bold"), (" no replay yet", "$muted"))
+        where = f" none but those of {view.experiment}" if view.experiment else " no replay yet"
+        return Content.assemble((NA, "bold"), (where, "$muted"))
     allocations = graph.replay_allocations
     style = (
         "bold $text-success"

@@ -26,6 +26,7 @@ from cgtop.core.commands import (
 )
 from cgtop.core.engine import compare, demonstrations, verify, workflow
 from cgtop.core.events import (
+    Caches,
     Check,
     Comparison,
     Decode,
@@ -40,6 +41,7 @@ from cgtop.core.events import (
     SweepEnd,
     Verification,
 )
+from cgtop.core.settings import Mode
 from cgtop.core.state import RunState, fold
 from cgtop.tui.refusals import Facts, measuring, refusal, releases
 from tests.core.engine.driving import Driven, last, with_
@@ -142,6 +144,19 @@ def test_the_replay_phase_takes_no_time_while_it_is_paused(monkeypatch: pytest.M
     driven.session.decoding.stop()
     seconds = next(end.seconds for end in driven.of(PhaseEnd) if end.phase == "replay")
     assert seconds is not None and 0 < seconds < 1.0
+
+
+@pytest.mark.parametrize("mode", ["graph", "dynamic"])
+def test_where_decoding_rests_both_caches_are_told_as_they_are(mode: Mode) -> None:
+    driven = captured()
+    driven.session.handle(SetMode(mode=mode))
+    driven.session.decoding.stretch(5)
+    driven.session.handle(Pause())
+    held = driven.session.workflow
+    assert held.static is not None and held.dynamic is not None
+    told = last(driven.of(Caches))
+    assert (told.static_position, told.dynamic_position) == (held.static.cursor.position, held.dynamic.cursor.position)
+    assert 12 in (told.static_position, told.dynamic_position)
 
 
 def test_a_model_that_must_not_be_captured_can_be_decoded_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
