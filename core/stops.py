@@ -114,7 +114,8 @@ def _words(event: Event) -> str | None:
         case Demonstration():
             return "the input rebound" if event.stage == "broken" else "the input put right"
         case SweepRow():
-            return f"measured: {_SWEEPS[event.sweep]} {event.value:,}, {event.strategy}"
+            how = f", {event.strategy}" if event.sweep == "batches" else ""
+            return f"measured: {_SWEEPS[event.sweep]} {event.value:,}{how}"
         case SweepEnd():
             return f"{_SWEEPS[event.sweep]}s: the measurement ends"
         case Comparison(final=True):

@@ -11,7 +11,8 @@ SourceKind = Literal["live", "recorded"]
 RUN_BINDINGS: list[Binding] = [
     Binding("n", "next_phase", "next", id="cgtop.next",
             tooltip="Run the next phase; a recording goes to its next stop: a phase's end, another mode, a result"),
-    Binding("r", "run_all", "run all", id="cgtop.run_all", tooltip="Run all phases that are left, up to replay"),
+    Binding("r", "run_all", "run all", id="cgtop.run_all",
+            tooltip="Run all phases that are left, up to replay; a recording plays on"),
     Binding("e", "mode('eager')", "eager", id="cgtop.eager", tooltip="Decode eagerly on the StaticCache"),
     Binding("d", "mode('dynamic')", "dynamic", id="cgtop.dynamic", tooltip="Decode eagerly on a DynamicCache"),
     Binding("g", "mode('graph')", "graph", id="cgtop.graph", tooltip="Decode by replaying the graph"),

@@ -76,8 +76,8 @@ def copy_share(bytes_s: float | None, datasheet: float | None) -> Check:
     return Check(
         name=name,
         status="PASS" if share >= COPY_SHARE else "WARN",
-        measured=f"{measured} = {share:.0%}",
-        expected=f"{COPY_SHARE:.0%} of {datasheet / 1e9:,.0f} GB/s or more",
+        measured=f"{measured} = {100 * share:.0f} %",
+        expected=f"{100 * COPY_SHARE:.0f} % of {datasheet / 1e9:,.0f} GB/s or more",
         why="the theoretical figure is memory clock × bus width × 2",
     )
 

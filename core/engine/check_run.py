@@ -185,7 +185,11 @@ def speed(comparison: Comparison | None) -> Check:
     arms = {arm.mode: arm.tok_s for arm in comparison.arms}
     low, high = comparison.ratio_low, comparison.ratio_high
     certain = low is not None and high is not None
-    interval = f" (95 % {low:.2f} to {high:.2f})" if certain else f" ({comparison.rounds} rounds, no interval)"
+    interval = (
+        f" (95 % {low:.2f} to {high:.2f})"
+        if certain
+        else f" ({comparison.rounds} round{'' if comparison.rounds == 1 else 's'}, no interval)"
+    )
     faster = comparison.ratio > 1 if low is None else low > 1
     slower = comparison.ratio < 1 if high is None else high < 1
     return Check(

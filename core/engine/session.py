@@ -15,7 +15,7 @@ from ..events import Event, PhaseEnd, PhaseId, RunStateName, Status, Verificatio
 from ..phases import PHASE_BY_ID
 from ..settings import Mode, RunSettings
 from .decoding import Decoding
-from .experiments import run_experiment
+from .experiments import Experimenter
 from .failures import EngineError, error_from, exit_code
 from .inbox import CommandQueue
 from .lab import Lab
@@ -68,7 +68,7 @@ class Session:
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
-        self._experimenting = False
+        self._experimenter = Experimenter(self._lab(), self.decoding, commands, self._tell_status)
 
     @property
     def next_phase(self) -> PhaseId | None:
@@ -215,7 +215,7 @@ class Session:
             self._failed(exception, phase)
             return False
         if phase == "capture" and self.workflow.captured is not None and self.settings.verify_steps:
-            if self._experimenting:
+            if self._experimenter.at_work:
                 self._tell_status()  # this verification is a part of it, and ends with it
             self._verify()
         self._tell_status()
@@ -276,33 +276,16 @@ class Session:
     # --------------------------------------------------------------------------------------------------- experiments
 
     def _experiment(self, command: AnyCommand) -> None:
-        """Carry out an experiment; commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it."""
-        mode, paused = self.decoding.mode, self.decoding.paused
-        self.decoding.stop()
-        self._experimenting = True
-        self._tell_status()
         try:
-            run_experiment(command, self._lab())
+            self._experimenter.carry_out(command)
         except EngineError as reason:
-            self._experimenting = False
             if reason.kind == "settings" and reason.recoverable:
-                self._go_on(mode, paused=paused)
                 self._refuse_for(command, reason)
                 return
             self._failed(reason, None)
         except Exception as exception:
             self._failed(exception, None)
-        finally:
-            self._experimenting = False
-            self._commands.discard(Cancel)  # it was for this experiment
         self._tell_status()
-
-    def _go_on(self, mode: Mode | None, *, paused: bool) -> None:
-        """As before an experiment that was refused."""
-        if mode is not None and self.decoding.can(mode):
-            self.decoding.start(mode)
-            if paused:
-                self.decoding.pause()
 
     def _lab(self) -> Lab:
         return Lab(
@@ -340,7 +323,7 @@ class Session:
     def _status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> Status:
         if state is None:
             state = "decoding" if self.decoding.active else "paused" if self.decoding.paused else "idle"
-            if self._run_to is not None or self._experimenting:
+            if self._run_to is not None or self._experimenter.at_work:
                 state = "running"
             if self.next_phase is None:
                 state = "released"

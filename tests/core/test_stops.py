@@ -81,7 +81,7 @@ def test_demonstrations_and_results_are_stops_and_rounds_in_between_are_not() ->
         "capture attempted on the DynamicCache",
         "the input rebound",
         "the modes compared",
-        "measured: cache length 4,096, own",
+        "measured: cache length 4,096",
         "cache lengths: the measurement ends",
     ]  # fmt: skip
 

@@ -68,6 +68,8 @@ def flooded(path: Path) -> float:
     with Terminal.live("decoding:floods", str(path)) as terminal:
         terminal.wait_for("● LIVE", "next: Release")
         terminal.send("n")
+        terminal.wait_for("Release everything now?")
+        terminal.send("y")
         terminal.wait_for("fault")
         waits: list[float] = []
         while len(waits) < 9 and not fully_recorded(path):

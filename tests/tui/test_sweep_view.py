@@ -169,6 +169,13 @@ def test_strategies_stand_one_below_the_other_or_fold_to_a_line_each() -> None:
     assert "paged  pages of one shared pool" in text(folded)
 
 
+def test_what_was_added_stands_beside_all_that_it_is_the_sum_of_and_pages_beside_it() -> None:
+    heading = next(line.plain for line in render_sweep(batches(), 116, 20) if line.plain.startswith("batch"))
+    for name in ("KV", "pool", "workspace", "driver", "added", "pages in use"):
+        assert name in heading
+    assert "↑ and ↓ open another way" in text(render_sweep(batches(), 116, 20))
+
+
 def test_another_strategy_is_opened_by_moving_and_stays_open() -> None:
     widget = SweepView(batches())
     widget.move(-4)

@@ -102,10 +102,12 @@ def _length_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
 
 def _batch_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
     guide = [BATCH_SIZE_BY_SIZE.get(row.value) if row.strategy == "own" else None for row in rows]
+    paged = any(row.pages_in_use is not None for row in rows)
     columns = (
         column("batch", (count(row.value) for row in rows), 0),
         column("KV", (mib(row.kv_bytes) for row in rows), 4),
-        column("closed form", (mib(row.kv_closed_form_bytes) for row in rows), 7),
+        # Of pages the closed form says little, and what was added is to be the sum of what stands before it.
+        column("closed form", (mib(row.kv_closed_form_bytes) for row in rows), 11 if paged else 7),
         column("pool", (mib(row.pool_bytes) for row in rows), 6),
         column("workspace", (mib(row.workspace_bytes) for row in rows), 10),
         column("driver", (mib(row.driver_bytes) for row in rows), 9),
@@ -116,7 +118,7 @@ def _batch_columns(rows: Sequence[SweepRow]) -> tuple[Column, ...]:
         column("tok/s", (_speed(row) for row in rows), 3),
         *_differences(rows),
     )
-    if any(row.pages_in_use is not None for row in rows):
+    if paged:
         pages = column("pages in use", (_pages(row) for row in rows), 8)
         return (*columns, pages)
     return columns

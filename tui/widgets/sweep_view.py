@@ -4,7 +4,7 @@ import msgspec
 from textual.content import Content
 
 from ...core.events import SweepKind
-from ...core.guide import BATCH_SIZES, CACHE_LENGTHS
+from ...core.guide import BATCH_SIZES, CACHE_LENGTH_BY_TOKENS, CACHE_LENGTHS
 from ...core.memory_map import MIB
 from ..format import clean, count, mib, percent, size, tok_s
 from .columns import paragraph
@@ -125,6 +125,8 @@ def _progress(view: SweepSlice, width: int) -> Content:
     done, wanted = len(view.rows), view.wanted
     of = f"{count(done)} of {count(wanted)} rows" if wanted is not None else f"{count(done)} rows"
     right = _legend(view) if width >= 100 else Content("")
+    if view.kind == "batches" and len(view.by_strategy) > 1 and width >= 100:
+        of += "; ↑ and ↓ open another way"
     if view.end is not None:
         mark = ("■ cancelled", "bold $text-warning") if view.end.cancelled else ("✓ measured", "bold $text-success")
         return spread(Content.assemble(mark, f", {of}"), right, width)
@@ -220,6 +222,9 @@ def _length_words(view: SweepSlice) -> list[Content]:
                     "every step reads the whole StaticCache, also slots that hold no token yet.",
                 )
             )
+    if any(CACHE_LENGTH_BY_TOKENS.get(row.value) for row in done):
+        text = "its totals are of what is allocated alone; overhead adds what the pool holds and the driver took."
+        words.append(paragraph("Guide", text, "bold $text-secondary"))
     return [*words, *_notes(view)]
 
 
