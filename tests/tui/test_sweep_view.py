@@ -174,6 +174,7 @@ def test_what_was_added_stands_beside_all_that_it_is_the_sum_of_and_pages_beside
     for name in ("KV", "pool", "workspace", "driver", "added", "pages in use"):
         assert name in heading
     assert "↑ and ↓ open another way" in text(render_sweep(batches(), 116, 20))
+    assert "↑ and ↓ open" not in text(render_sweep(batches(), 116, 50))
 
 
 def test_another_strategy_is_opened_by_moving_and_stays_open() -> None:

@@ -60,12 +60,14 @@ def render_sweep(view: SweepSlice, width: int, height: int) -> list[Content]:
     """How far it is, the rows, then the fit and what the figures say; words give way to rows."""
     if width < 1 or height < 1:
         return []
-    head = _progress(view, width)
     if not view.rows and not view.waiting:
+        head = _progress(view, width, folded=False)
         return [head, *wrapped(_before(view), width, height - 1)]
     words = _length_words(view) if view.kind == "cache_lens" else _batch_words(view)
     least = 2 if words and height >= 12 else 0
     body = _body(view, width, height - 1 - least)
+    unfolded = view.kind == "cache_lens" or len(body) > len(view.rows) + len(view.by_strategy)
+    head = _progress(view, width, folded=not unfolded and len(view.by_strategy) > 1)
     rest = wrapped(words, width, height - 1 - len(body))
     gap = [Content("")] if len(rest) + len(body) + 2 <= height and rest else []
     return [head, *body, *gap, *rest][:height]
@@ -121,11 +123,11 @@ def _opened(view: SweepSlice) -> str:
 # -------------------------------------------------------------------------------------------------------- words
 
 
-def _progress(view: SweepSlice, width: int) -> Content:
+def _progress(view: SweepSlice, width: int, *, folded: bool) -> Content:
     done, wanted = len(view.rows), view.wanted
     of = f"{count(done)} of {count(wanted)} rows" if wanted is not None else f"{count(done)} rows"
     right = _legend(view) if width >= 100 else Content("")
-    if view.kind == "batches" and len(view.by_strategy) > 1 and width >= 100:
+    if folded and width >= 100:
         of += "; ↑ and ↓ open another way"
     if view.end is not None:
         mark = ("■ cancelled", "bold $text-warning") if view.end.cancelled else ("✓ measured", "bold $text-success")
