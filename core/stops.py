@@ -35,6 +35,8 @@ SETTLED_S = 1.0
 """So long into a mode its stop is: the speed of its first two steps is not the mode's."""
 AFTERMATH_S = 0.05
 """What an event brings with it comes within this."""
+MADE_GOOD_S = 10.0
+"""What an error led to comes within this."""
 _SWEEPS = {"cache_lens": "cache length", "batches": "batch size"}
 
 
@@ -130,6 +132,11 @@ def _words(event: Event) -> str | None:
 def _behind(events: Sequence[Event], times: Sequence[float], number: int) -> int:
     """How many events have happened once those are in that belong to this one."""
     index = number + 1
+    if isinstance(events[number], Error):  # what it led to is told once it was made good
+        later = range(index, len(events))
+        led_to = next((at for at in later if isinstance(events[at], Status)), None)
+        if led_to is not None and times[led_to] - times[number] <= MADE_GOOD_S:
+            return led_to + 1
     while index < len(events) and times[index] - times[number] <= AFTERMATH_S:
         event = events[index]
         rests = isinstance(event, Status) and event.state != "running"

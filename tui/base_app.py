@@ -181,10 +181,12 @@ class BaseApp(App[None]):
             self.notice(why, bad=True)
         return why is None
 
-    def send(self, command: Command) -> None:
-        """Send a command; says so where nobody takes it."""
-        if not self.source.send(command):
+    def send(self, command: Command) -> bool:
+        """Send a command; says so where nobody takes it, and returns whether somebody did."""
+        taken = self.source.send(command)
+        if not taken:
             self.notice("nobody took it: the worker is not there (yet)", bad=True)
+        return taken
 
     def say(self, text: str) -> None:
         """Put a line into the log, behind those of the run."""

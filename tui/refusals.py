@@ -17,6 +17,9 @@ MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "gr
 """The phase without which a mode cannot decode."""
 _PLAY = tuple(binding.action.split("(")[0] for binding in PLAY_BINDINGS)
 _COMMANDS = ("next_phase", "run_all", "pause", "mode", "try_capture", "break_input", "measure", "verify")
+Experiment = Literal["sweep", "comparison", "checks", "other"]
+_EXPERIMENTS: dict[str, Experiment] = {"run_sweep": "sweep", "run_bench": "comparison", "run_check": "checks"}
+"""What carries out which command."""
 _FROM_THE_START = ("next_phase", "run_all")
 """What a worker that is still starting does as soon as it is there."""
 _RECORDED: dict[str, str] = {
@@ -90,18 +93,16 @@ def mode_of(action: str) -> Mode:
 def measuring(state: RunState) -> bool:
     """Whether a sweep, a comparison or another experiment runs."""
     status = state.status
-    return (
-        status is not None
-        and status.state == "running"
-        and status.phase is None
-        and state.running_phase is None
-        and state.end is None
-    )
+    if status is None or status.state != "running" or state.end is not None:
+        return False
+    return status.experiment is not None or (status.phase is None and state.running_phase is None)
 
 
-def experiment(state: RunState) -> Literal["sweep", "comparison", "checks"] | None:
-    """Which experiment has shown something and has more to come; null if none. Whoever ends checks early tells every
-    one that is left as n/a."""
+def experiment(state: RunState) -> Experiment | None:
+    """Which experiment is under way, or, in recordings that do not tell, has shown something and has more to come."""
+    status = state.status
+    if status is not None and status.experiment is not None:
+        return _EXPERIMENTS.get(status.experiment, "other")
     if any(sweep.begin is not None and sweep.end is None for sweep in state.sweeps.values()):
         return "sweep"
     made = {check.name for check in state.checks}
@@ -128,7 +129,7 @@ def verifying(state: RunState) -> bool:
     """Whether a graph is being verified, by itself or after its capture; the phase has ended by then."""
     status = state.status
     running = status is not None and (status.state, status.phase) == ("running", "capture")
-    return running and state.running_phase is None and state.end is None
+    return running and state.running_phase is None and state.end is None and not measuring(state)
 
 
 def releases(state: RunState) -> bool:

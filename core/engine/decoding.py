@@ -51,6 +51,11 @@ class Decoding:
         return self._loop.mode if self._loop is not None and (self.active or self.paused) else None
 
     @property
+    def mode_to_be(self) -> Mode | None:
+        """The mode that it decodes in, or changes to after the replay phase."""
+        return self.go_on_in or self.mode if self.in_replay_phase else self.mode
+
+    @property
     def in_replay_phase(self) -> bool:
         """Whether the replay phase has begun and is not yet measured."""
         return self._replay is not None

@@ -1,11 +1,9 @@
-"""Experiments: which command is which, and what decoding does meanwhile."""
+"""Experiments: which command is which, and carrying one out."""
 
 import importlib
 from collections.abc import Callable
 
 from ..commands import BreakInput, Cancel, Command, MendInput, RunBench, RunCheck, RunSweep, TryDynamicCapture
-from ..settings import Mode
-from .decoding import Decoding
 from .failures import EngineError
 from .inbox import CommandQueue
 from .lab import Lab
@@ -36,36 +34,23 @@ def run_experiment(command: Command, lab: Lab) -> None:
 class Experimenter:
     """Carries out one experiment at a time. For the GPU thread.
 
-    Commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it. Decoding rests afterwards; where the
-    experiment is refused it goes on as before.
+    Commands that come meanwhile wait, but for `Cancel` and `Quit`, which end it.
     """
 
-    def __init__(self, lab: Lab, decoding: Decoding, commands: CommandQueue, tell: Callable[[], None]) -> None:
-        """`tell` says what the session does, once it has begun."""
+    def __init__(self, lab: Lab, commands: CommandQueue, tell: Callable[[], None]) -> None:
+        """`tell` says what the session does, once an experiment has begun."""
         self._lab = lab
-        self._decoding = decoding
         self._commands = commands
         self._tell = tell
-        self.at_work = False
+        self.at_work: str | None = None
+        """The name of the command that is being carried out."""
 
     def carry_out(self, command: Command) -> None:
-        """Raises what `run_experiment` raises."""
-        mode, paused = self._decoding.mode, self._decoding.paused
-        self._decoding.stop()
-        self.at_work = True
+        """No step may be in flight. Raises what `run_experiment` raises."""
+        self.at_work = str(type(command).__struct_config__.tag)
         self._tell()
         try:
             run_experiment(command, self._lab)
-        except EngineError as reason:
-            if reason.kind == "settings" and reason.recoverable:
-                self._go_on(mode, paused=paused)
-            raise
         finally:
-            self.at_work = False
+            self.at_work = None
             self._commands.discard(Cancel)  # it was for this experiment
-
-    def _go_on(self, mode: Mode | None, *, paused: bool) -> None:
-        if mode is not None and self._decoding.can(mode):
-            self._decoding.start(mode)
-            if paused:
-                self._decoding.pause()

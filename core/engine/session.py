@@ -68,7 +68,7 @@ class Session:
         self._verification: Verification | None = None
         self._run_to: Literal["replay", "release"] | None = None
         self._over = False
-        self._experimenter = Experimenter(self._lab(), self.decoding, commands, self._tell_status)
+        self._experimenter = Experimenter(self._lab(), commands, self._tell_status)
 
     @property
     def next_phase(self) -> PhaseId | None:
@@ -215,7 +215,7 @@ class Session:
             self._failed(exception, phase)
             return False
         if phase == "capture" and self.workflow.captured is not None and self.settings.verify_steps:
-            if self._experimenter.at_work:
+            if self._experimenter.at_work is not None:
                 self._tell_status()  # this verification is a part of it, and ends with it
             self._verify()
         self._tell_status()
@@ -276,10 +276,17 @@ class Session:
     # --------------------------------------------------------------------------------------------------- experiments
 
     def _experiment(self, command: AnyCommand) -> None:
+        """Decoding rests afterwards; where the experiment is refused it goes on as before."""
+        before, paused = self.decoding.mode_to_be, self.decoding.paused
+        self.decoding.stop()
         try:
             self._experimenter.carry_out(command)
         except EngineError as reason:
             if reason.kind == "settings" and reason.recoverable:
+                if before is not None and self.decoding.can(before) and not self._recovery.dead:
+                    self.decoding.start(before)
+                    if paused:
+                        self.decoding.pause()
                 self._refuse_for(command, reason)
                 return
             self._failed(reason, None)
@@ -323,7 +330,7 @@ class Session:
     def _status(self, state: RunStateName | None = None, phase: PhaseId | None = None) -> Status:
         if state is None:
             state = "decoding" if self.decoding.active else "paused" if self.decoding.paused else "idle"
-            if self._run_to is not None or self._experimenter.at_work:
+            if self._run_to is not None or self._experimenter.at_work is not None:
                 state = "running"
             if self.next_phase is None:
                 state = "released"
@@ -335,6 +342,7 @@ class Session:
             phase=phase,
             next_phase=self.next_phase,
             tainted_bytes=self.workflow.tainted_bytes,
+            experiment=self._experimenter.at_work,
         )
 
     def _refuse_for(self, command: AnyCommand, reason: EngineError) -> None:

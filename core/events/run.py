@@ -231,6 +231,8 @@ class Status(Event, frozen=True, kw_only=True, tag="status"):
     why: str = ""
     tainted_bytes: Bytes | None = None
     """Leaked by a failed capture; only a restart gives them back."""
+    experiment: str | None = None
+    """The command whose experiment is being carried out, with the phases and the verification that it runs."""
 
 
 class Log(Event, frozen=True, kw_only=True, tag="log"):

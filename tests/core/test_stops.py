@@ -29,6 +29,13 @@ def test_an_error_is_a_stop() -> None:
     assert found(stale, End(t=1.01, reason="quit")) == [(3, "an error: Stale graph")]
 
 
+def test_the_stop_of_an_error_shows_what_it_led_to() -> None:
+    stale = Error(t=1.0, kind="stale_graph", headline="Stale graph")
+    memory, failed = Memory(t=1.1, live=True), Status(t=1.2, state="failed")
+    assert found(stale, memory, failed, Status(t=30.0, state="idle")) == [(4, "an error: Stale graph")]
+    assert found(stale, Status(t=30.0, state="idle")) == [(2, "an error: Stale graph")]
+
+
 def test_a_phase_stops_behind_the_memory_that_it_left_and_before_the_next() -> None:
     assert found(
         PhaseBegin(t=1.0, phase="load"),

@@ -102,6 +102,17 @@ async def test_a_key_that_can_act_sends_its_command() -> None:
             assert notice(pilot) == "", key
 
 
+async def test_a_measurement_is_asked_for_once_however_fast_one_presses() -> None:
+    source = FakeLive(CAPTURED)
+    async with running(source) as pilot:
+        await pilot.press("7", "m", "m")
+        assert source.sent == [RunBench(modes=("eager", "graph"))]
+        source.state = fold(CAPTURED, Status(t=60.0, state="idle", next_phase="replay"))
+        app_of(pilot).tick()
+        await pilot.press("m")
+        assert len(source.sent) == 2
+
+
 REFUSED: list[tuple[RunState, str, str]] = [
     (RunState(), "e", "still starting"),
     (folded([hello(), PhaseBegin(t=1.0, phase="load")]), "n", "Model load is still running"),

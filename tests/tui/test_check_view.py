@@ -14,6 +14,7 @@ from cgtop.core.recording import open_recording
 from cgtop.core.sources import RecordedSource, bundled_recording
 from cgtop.core.state import RunState, fold
 from cgtop.tui.widgets.check_view import CheckSlice, CheckView, check_lines, render_checks
+from cgtop.tui.widgets.compare_view import CompareSlice
 from tests.make_screenshots import recorded_experiment
 from tests.sample import hello
 from tests.tui.driving import notice, running, shows
@@ -87,6 +88,13 @@ def test_checks_that_are_made_again_are_not_taken_for_those_before() -> None:
     before = list(checks())
     assert "▶ checking again" in drawn(CheckSlice.of(state_of(*before, Status(state="running"))))
     assert "✓ PASSED" in drawn(CheckSlice.of(state_of(*before, Status(state="idle"))))
+
+
+def test_what_the_engine_says_it_carries_out_decides_which_view_measures() -> None:
+    for command, checking in (("run_check", True), ("run_bench", False), ("try_dynamic_capture", False)):
+        before = state_of(*checks(), Status(state="running", experiment=command))
+        assert ("▶ checking again" in drawn(CheckSlice.of(before))) == checking
+        assert CompareSlice.of(before).running == (command == "run_bench")
 
 
 def test_a_recorded_comparison_is_not_told_as_checks() -> None:

@@ -16,6 +16,7 @@ from ...core.commands import (
     TryDynamicCapture,
     Verify,
 )
+from ...core.events import Status
 from ...core.settings import RunSettings
 from ...core.sources import LiveSource, RecordedSource
 from ..base_app import BaseApp, Restartable
@@ -24,10 +25,16 @@ from ..refusals import checking, measuring, mode_of, releases
 from ..screens.modal import AskScreen
 from ..screens.settings import SettingsScreen
 from ..settings_form import opened_form
+from ..views import ViewId
 
 
 class RunActions(BaseApp):
     """What acts on a live run; phases and pause steer a recording's player too."""
+
+    _noted: Command | None = None
+    """What a worker that is still starting will do."""
+    _asked: tuple[ViewId, Status | None] | None = None
+    """In which view a measurement was asked for last, and what the engine did then."""
 
     def action_next_phase(self) -> None:
         """The next phase: run live. A recording goes to its next stop, and pauses there."""
@@ -41,11 +48,15 @@ class RunActions(BaseApp):
         elif releases(self.state):
             self.push_screen(
                 AskScreen("Release everything now?", "Only release is left: decoding ends, and R has to start anew."),
-                lambda answer: self.send(RunPhase(phase="release")) if answer == "yes" else None,
+                self._release_answered,
             )
         else:
             upcoming = self.state.next_phase
             self._begin(RunPhase(phase=upcoming.id if upcoming is not None else None))
+
+    def _release_answered(self, answer: str | None) -> None:
+        if answer == "yes":
+            self.send(RunPhase(phase="release"))
 
     def action_run_all(self) -> None:
         """All phases that are left; a recording plays on."""
@@ -60,8 +71,13 @@ class RunActions(BaseApp):
     def _begin(self, command: Command) -> None:
         """Send it and follow the run; a worker that is still starting keeps it."""
         self.main.follow()
-        self.send(command)
-        if self.state.hello is None and isinstance(self.source, LiveSource):
+        if self.state.hello is not None:
+            self._noted = None
+            self.send(command)
+        elif self._noted is not None and not isinstance(command, RunAll):
+            self.notice("noted already: it begins as soon as the worker is there")  # and one more would end that
+        elif self.send(command) and isinstance(self.source, LiveSource):
+            self._noted = command
             self.notice("noted: it begins as soon as the worker is there")
 
     def action_mode(self, mode: str) -> None:
@@ -108,6 +124,9 @@ class RunActions(BaseApp):
             self.send(Cancel())
             self.notice("stops after what is being measured")
             return
+        asked, self._asked = self._asked, (self.main.shown, self.state.status)
+        if asked is not None and asked[0] == self._asked[0] and asked[1] is self._asked[1]:
+            return  # it was asked for a moment ago
         match self.main.shown:
             case "cache_lens":
                 self.send(RunSweep(sweep="cache_lens"))
@@ -154,5 +173,6 @@ class RunActions(BaseApp):
     def _start_anew(self, settings: RunSettings | None) -> None:
         if isinstance(self.source, Restartable):
             self.main.close_extras()
+            self._noted = None
             self.source.restart(settings)
             self.notice("a new worker starts")

@@ -84,7 +84,7 @@ def _work(state: RunState, *, recorded: bool) -> str:
         return "verifying the graph: replays against eager steps"
     if not measuring(state):
         return "working"
-    stoppable = experiment(state) is not None and not recorded
+    stoppable = experiment(state) in ("sweep", "comparison", "checks") and not recorded
     return "measuring · m in its view stops it" if stoppable else "measuring"
 
 

@@ -43,7 +43,7 @@ from cgtop.core.events import (
 )
 from cgtop.core.settings import Mode
 from cgtop.core.state import RunState, fold
-from cgtop.tui.refusals import Facts, measuring, refusal, releases
+from cgtop.tui.refusals import Facts, experiment, measuring, refusal, releases
 from tests.core.engine.driving import Driven, last, with_
 from tests.core.engine.sweeping import Sweeping
 
@@ -131,6 +131,21 @@ def test_a_replay_phase_whose_end_cannot_be_measured_comes_again(monkeypatch: py
     driven.session._decoding_failed(OUT_OF_MEMORY)
     state = seen(driven)
     assert state.next_phase is not None and state.next_phase.id == driven.session.next_phase == "replay"
+
+
+@pytest.mark.parametrize(
+    "command", [SetMode(mode="eager"), BreakInput(), RunBench(modes=("eager",), tokens=2, rounds=1)]
+)
+def test_it_comes_again_whatever_ended_it(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    driven = captured()
+    driven.session.handle(RunPhase())
+    driven.session.decoding.stretch(3)
+    driven.then = quit_after(Error)
+    fails(monkeypatch, driven.session._meter, "done", OUT_OF_MEMORY)
+    assert served(driven, command) == 0
+    state = seen(driven)
+    assert state.next_phase is not None and state.next_phase.id == driven.session.next_phase == "replay"
+    assert state.running_phase is None and can(driven, "run_all")
 
 
 def test_the_replay_phase_takes_no_time_while_it_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +309,38 @@ def test_an_experiment_that_is_refused_leaves_decoding_as_it_is() -> None:
     driven.session.handle(Pause())
     driven.session.handle(RunBench(modes=(), tokens=1))
     assert (last(driven.of(Status)).state, last(driven.of(Status)).mode) == ("paused", "eager")
+
+
+def test_an_experiment_that_is_refused_in_the_replay_phase_leaves_the_mode_that_was_to_come() -> None:
+    driven = captured(mode="eager", max_cache_len=14, tokens=500)
+    driven.session.handle(RunPhase())
+    driven.session.decoding.stretch(20)
+    driven.session.handle(BreakInput())
+    status = last(driven.of(Status))
+    assert status.refused == "break_input" and (status.state, status.mode) == ("decoding", "eager")
+
+
+def test_nothing_decodes_on_a_device_that_a_phase_of_an_experiment_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(with_(verify_steps=0), pretend=True)
+    driven.run(*[RunPhase() for _ in range(5)], SetMode(mode="eager"))
+    driven.session.decoding.stretch(3)
+    monkeypatch.setattr(workflow.Workflow, "_warmup", raiser(LOST))
+    driven.session.handle(RunBench(modes=("eager",), tokens=2, rounds=1))
+    assert not driven.session.decoding.active and last(driven.of(Status)).state == "failed"
+
+
+def test_what_an_experiment_runs_is_told_as_a_part_of_it() -> None:
+    driven = Driven(pretend=True)
+    kinds: set[str | None] = set()
+
+    def look(event: Event) -> Quit | None:
+        if isinstance(event, Status) and event.state == "running":
+            kinds.add(experiment(seen(driven)))
+        return Quit() if isinstance(event, Verification) else None
+
+    driven.then = look
+    driven.run(RunCheck(), quit_after=False)
+    assert kinds == {"checks"}
 
 
 def test_a_sweep_that_an_error_ends_has_an_end() -> None:
