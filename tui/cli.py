@@ -97,7 +97,9 @@ def bench(
     run: RunOptions,
     mode: Annotated[
         BenchMode | None,
-        typer.Option("--mode", help="What is compared: both is eager and graph.", show_default="both, as far as here"),
+        typer.Option(
+            "--mode", help="What is compared: both is eager and graph.", show_default="both; on a CPU eager and dynamic"
+        ),
     ] = None,
     tokens: Annotated[int, typer.Option("--tokens", min=1, metavar="N", help="Steps of a mode in a round.")] = 64,
     rounds: Annotated[

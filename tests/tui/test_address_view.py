@@ -87,6 +87,7 @@ def test_what_was_not_compared_yet_is_not_called_unmoved() -> None:
     assert "not compared yet" in lines[0].plain
     assert next(line.plain for line in lines if line.plain.startswith("keys")).split()[-2:] == ["n/a", "in-graph"]
     assert "no fixed tensors yet" in text(render_addresses(AddressSlice(), 120, 30))
+    assert "this run told of no fixed tensors" in text(render_addresses(AddressSlice(over=True), 120, 30))
 
 
 def test_broken_shows_stale_output_both_addresses_and_what_the_guard_says() -> None:

@@ -31,6 +31,8 @@ class AddressSlice(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing can be captured here, if so."""
     on_cpu: bool = False
     recorded: bool = False
+    over: bool = False
+    """Whether the run has ended, so that nothing more comes."""
     cursor: AddressCursor = AddressCursor()
 
     @classmethod
@@ -45,6 +47,7 @@ class AddressSlice(msgspec.Struct, frozen=True, kw_only=True):
             no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
             on_cpu=state.hello is not None and state.hello.device.kind == "cpu",
             recorded=recorded,
+            over=state.end is not None,
         )
 
 

@@ -61,6 +61,8 @@ def render_addresses(view: AddressSlice, width: int, height: int) -> list[Conten
     shown = render_demonstration(view, width)
     if view.addresses is None or not view.addresses.fixed:
         none = "no fixed tensors yet: they are listed once the StaticCache holds the prompt (copy KV)"
+        if view.over:
+            none = "this run told of no fixed tensors"
         return wrapped([Content.styled(none, "$muted"), *shown], width, height)
     head = _verdict(view.addresses, width)
     rows = table_rows(view)
