@@ -199,7 +199,7 @@ def _pause_refusal(state: RunState) -> str | None:
 def _measure_refusal(facts: Facts) -> str | None:
     if facts.view not in MEASURING_VIEWS:
         return _NOTHING_TO_MEASURE
-    if measuring(facts.state) or checking(facts.state):
+    if measuring(facts.state):
         return None
     running = facts.state.running_phase
     if running is not None and running.id != "replay":

@@ -3,10 +3,11 @@
 from typing import Literal
 
 from ..events import Verdict
+from ..plurals import counted
 from ..sizing import DTYPE_BYTES, KvShape, dynamic_cache_bytes
 from ..state import RunState
 from .cases import ANYWHERE
-from .evidence import Evidence, Finding, counted, judged, mib, not_measured
+from .evidence import Evidence, Finding, judged, mib, not_measured
 from .phases import KV
 from .statement import Statement
 

@@ -210,11 +210,6 @@ def part(items: dict[str, int], *words: str) -> int:
     return sum(size for name, size in items.items() if any(word in name for word in words))
 
 
-def counted(number: int, thing: str) -> str:
-    """As in "1 warmup", "3 warmups"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def mib(size: float) -> str:
     """ "144.0 MiB", or bytes where that would read 0.0."""
     return f"{size:,.0f} B" if abs(size) < 0.05 * MIB else f"{size / MIB:,.1f} MiB"

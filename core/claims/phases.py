@@ -2,13 +2,13 @@
 
 from ..events import CounterName, PhaseEnd, PhaseId
 from ..memory_map import MIB
+from ..plurals import counted
 from ..sizing import DTYPE_BYTES, KvShape, static_cache_bytes
 from .cases import ANYWHERE, GUIDES_CASE, GUIDES_MODEL
 from .evidence import (
     Evidence,
     Finding,
     change,
-    counted,
     done,
     items_of,
     judged,

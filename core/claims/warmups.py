@@ -1,7 +1,8 @@
 """The guide's three warmups: whether they leave anything for the capture to do, and whether it must be three."""
 
+from ..plurals import counted
 from ..state import RunState
-from .evidence import Evidence, Finding, change, counted, done, items_of, judged, listed, mib, not_measured, part
+from .evidence import Evidence, Finding, change, done, items_of, judged, listed, mib, not_measured, part
 from .statement import Statement
 
 LAZY = ("workspace", "modules loaded lazily", "unexplained")

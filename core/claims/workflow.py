@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from ..plurals import counted
 from . import caches, phases, sizes, speed
 from .cases import ANYWHERE, GUIDES_CASE
-from .evidence import Evidence, Finding, counted, judged, mib, not_measured, part
+from .evidence import Evidence, Finding, judged, mib, not_measured, part
 from .statement import Statement
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ..checklist import not_made
 from ..events import Check, Comparison, CounterName, Counters, Item, PhaseEnd, PhaseId, Verification
+from ..plurals import counted
 from .explain import UNEXPLAINED
 
 EXPLAINED_COUNTERS: tuple[CounterName, ...] = ("requested", "allocated", "reserved")
@@ -185,11 +186,8 @@ def speed(comparison: Comparison | None) -> Check:
     arms = {arm.mode: arm.tok_s for arm in comparison.arms}
     low, high = comparison.ratio_low, comparison.ratio_high
     certain = low is not None and high is not None
-    interval = (
-        f" (95 % {low:.2f} to {high:.2f})"
-        if certain
-        else f" ({comparison.rounds} round{'' if comparison.rounds == 1 else 's'}, no interval)"
-    )
+    few = f"{counted(comparison.rounds, 'round')}, no interval"
+    interval = f" (95 % {low:.2f} to {high:.2f})" if certain else f" ({few})"
     faster = comparison.ratio > 1 if low is None else low > 1
     slower = comparison.ratio < 1 if high is None else high < 1
     return Check(

@@ -10,6 +10,7 @@ import msgspec
 
 from ..doctor_report import Check, CheckName, DoctorDevice, DoctorReport
 from ..events import Error
+from ..plurals import counted
 from .diagnose import CudaFacts, judge, look, package_problem
 from .nvml import Nvml, shared_nvml
 from .nvml_card import Card
@@ -116,7 +117,7 @@ def _cuda(facts: CudaFacts) -> Check:
     problem = judge(facts, 0)
     if problem is not None and problem.kind == "wrong_architecture":
         problem = None
-    value = f"{facts.devices} device{'' if facts.devices == 1 else 's'}" if facts.devices is not None else "no CUDA"
+    value = counted(facts.devices, "device") if facts.devices is not None else "no CUDA"
     return _from_error("cuda", problem, value)
 
 

@@ -7,6 +7,7 @@ ones are taken away, is marked inferred.
 from collections.abc import Sequence
 
 from ..events import CounterName, Counters, Item, PhaseId
+from ..plurals import counted
 from .memory import Sample
 
 UNEXPLAINED = "unexplained"
@@ -74,7 +75,7 @@ def _reserved_items(before: Sample, after: Sample) -> list[Item]:
 def _more_segments(count: int) -> str:
     if not count:
         return ""
-    return f"{'+' if count > 0 else '−'}{abs(count):,} segment{'' if abs(count) == 1 else 's'}"
+    return f"{'+' if count > 0 else '−'}{counted(abs(count), 'segment')}"
 
 
 def _driver_items(phase: PhaseId, delta: int, pieces: Sequence[Item], measured: bool) -> tuple[Item, ...]:

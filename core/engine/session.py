@@ -4,6 +4,7 @@ Phases run one at a time; between them, and between two decode steps, the sessio
 fails in a way the device survives can be tried again; everything measured so far has been told already.
 """
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -195,12 +196,9 @@ class Session:
                 self._stretch(SPEED_STEPS, SPEED_S)
         self.decoding.stop()
 
-    def _stretch(self, steps: int, seconds: float | None = None) -> None:
+    def _stretch(self, steps: int, seconds: float = math.inf) -> None:
         try:
-            if seconds is None:
-                self.decoding.stretch(steps)
-            else:
-                self.decoding.stretch(steps, seconds)
+            self.decoding.stretch(steps, seconds)
         except Exception as exception:
             self._decoding_failed(exception)
 
@@ -215,8 +213,6 @@ class Session:
             self._failed(exception, phase)
             return False
         if phase == "capture" and self.workflow.captured is not None and self.settings.verify_steps:
-            if self._experimenter.at_work is not None:
-                self._tell_status()  # this verification is a part of it, and ends with it
             self._verify()
         self._tell_status()
         return not self._recovery.dead

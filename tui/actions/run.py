@@ -18,10 +18,10 @@ from ...core.commands import (
 )
 from ...core.events import Status
 from ...core.settings import RunSettings
-from ...core.sources import LiveSource, RecordedSource
+from ...core.sources import RecordedSource
 from ..base_app import BaseApp, Restartable
 from ..place_words import AT_THE_END, stop_words
-from ..refusals import checking, measuring, mode_of, releases
+from ..refusals import measuring, mode_of, releases
 from ..screens.modal import AskScreen
 from ..screens.settings import SettingsScreen
 from ..settings_form import opened_form
@@ -76,7 +76,7 @@ class RunActions(BaseApp):
             self.send(command)
         elif self._noted is not None and not isinstance(command, RunAll):
             self.notice("noted already: it begins as soon as the worker is there")  # and one more would end that
-        elif self.send(command) and isinstance(self.source, LiveSource):
+        elif self.send(command):
             self._noted = command
             self.notice("noted: it begins as soon as the worker is there")
 
@@ -120,7 +120,7 @@ class RunActions(BaseApp):
         """Measure what the view shows; or stop after the row that is being measured."""
         if not self.can("measure"):
             return
-        if measuring(self.state) or checking(self.state):
+        if measuring(self.state):
             self.send(Cancel())
             self.notice("stops after what is being measured")
             return

@@ -8,6 +8,7 @@ from textual.app import SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
+from ...core.plurals import counted
 from ..base_app import BaseApp
 from ..keys import ALL_BINDINGS, TAB_BINDINGS
 from ..screens.modal import LogScreen, TextScreen
@@ -84,7 +85,7 @@ class ScreenActions(BaseApp):
         except OSError as error:
             self.notice(f"not saved: {error.strerror or error}", bad=True)
         else:
-            self.notice(f"saved {len(names)} files in {folder.name}/")
+            self.notice(f"saved {counted(len(names), 'file')} in {folder.name}/")
             self.say(f"saved in {folder}: {', '.join(names)}")
 
     def action_theme(self) -> None:

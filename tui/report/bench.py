@@ -2,6 +2,7 @@
 
 from ...core.events import ArmResult, Comparison
 from ...core.guide import SPEED_EAGER_TOK_S, SPEED_GRAPH_TOK_S, SPEED_UP
+from ...core.plurals import counted
 from ...core.state import RunState
 from ..format import NA, bandwidth, count, milliseconds, ratio, tok_s
 from .decode import VERDICT_WORDS
@@ -75,7 +76,7 @@ def _ratio_lines(found: Comparison) -> tuple[str, ...]:
 
 
 def _notes(found: Comparison, *, on_gpu: bool) -> tuple[str, ...]:
-    rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
+    rounds = counted(found.rounds, "round")
     interval = "their 95 % interval" if found.rounds >= LEAST_FOR_95 else "their whole range: too few for an interval"
     notes = [
         f"tok/s: median of {rounds} in ABBA order, with {interval}; the ratio is taken round by round",

@@ -5,6 +5,7 @@ import re
 from ...core.events import CounterName, Counters, Item, Memory, PhaseEnd
 from ...core.memory_map import BUCKET_BY_ID, BUCKETS
 from ...core.phases import PHASE_BY_ID, PHASES, Phase
+from ...core.plurals import counted
 from ...core.state import PhaseState, RunState
 from ..format import NA, count, delta_mib, duration, mib
 from .model import Column, Row, Section, Table, Tone, row
@@ -202,7 +203,7 @@ def note_text(note: str) -> str:
     if found is None:
         return note
     sign = "+" if found[1] == "+" else "−"
-    return f"{sign}{int(found[2]):,} segment{'' if int(found[2]) == 1 else 's'}"
+    return f"{sign}{counted(int(found[2]), 'segment')}"
 
 
 def _adding_up(items: tuple[Item, ...], total: int | None) -> tuple[Item, ...]:

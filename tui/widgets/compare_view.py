@@ -8,6 +8,7 @@ from textual.content import Content
 from ...core.bundled import play_command
 from ...core.events import ArmResult, Comparison
 from ...core.guide import SPEED_EAGER_TOK_S, SPEED_GRAPH_TOK_S, SPEED_UP
+from ...core.plurals import counted
 from ...core.settings import Mode
 from ...core.state import RunState
 from ...core.statistics import LEAST_FOR_95
@@ -104,9 +105,9 @@ def _not_yet(view: CompareSlice) -> Content:
 
 
 def _progress(view: CompareSlice, comparison: Comparison) -> Content:
-    wanted = f" of {count(comparison.rounds_wanted)}" if comparison.rounds_wanted is not None else ""
-    last = comparison.rounds if comparison.rounds_wanted is None else comparison.rounds_wanted
-    rounds = f"{count(comparison.rounds)}{wanted} round{'' if last == 1 else 's'}"
+    rounds = counted(comparison.rounds, "round")
+    if comparison.rounds_wanted is not None:
+        rounds = f"{count(comparison.rounds)} of {counted(comparison.rounds_wanted, 'round')}"
     if view.running and comparison.final:
         return Content.assemble(("▶ measuring", "bold $text-accent"), f"; the one before had {rounds}")
     if comparison.stopped:

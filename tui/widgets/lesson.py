@@ -5,6 +5,7 @@ A sentence whose figures are not known is left out; a phase that has not run yet
 
 from ...core.memory_map import MIB
 from ...core.phases import PHASE_BY_ID
+from ...core.plurals import counted
 from ...core.sizing import DTYPE_BYTES
 from ..format import bandwidth, clean, count, delta, duration, size, tok_s
 from .phase_facts import ExplanationView
@@ -158,7 +159,7 @@ def _warmup(facts: ExplanationView) -> str:
     if end is None or settings is None:
         return ""
     where = "" if facts.on_the_cpu else " on the capture stream"
-    ran = f"{settings.warmup} eager decode step{'' if settings.warmup == 1 else 's'} ran{where}"
+    ran = f"{counted(settings.warmup, 'eager decode step')} ran{where}"
     why = (
         "Libraries allocate and load kernels at first use: in a capture that may fail or stay in the graph's pool. "
         "The length was set back in place."

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from ...core.memory_map import BUCKET_BY_ID
 from ...core.phases import PHASE_BY_ID
+from ...core.plurals import counted
 from ..format import NA, clean, count, percent, size
 from .buckets import FREE_GLYPH, look
 from .map_layout import (
@@ -76,7 +77,7 @@ def group_lines(view: MapSlice, group: Group, picked: Placed | None, reserved: i
     members = group.segments
     total = sum(segment.size for segment in members)
     idle = sum(block.size for segment in members for block in segment.blocks if block.bucket is None)
-    number = f"{count(len(members))} segment{'' if len(members) == 1 else 's'}"
+    number = counted(len(members), "segment")
     facts = [stream_title(group.stream), number, size(total), f"{size(idle)} of it free"]
     head = Content.styled(pool_title(group.pool), "bold $text-accent")
     for fact in facts:
