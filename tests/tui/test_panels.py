@@ -231,9 +231,9 @@ def test_an_unknown_count_of_allocations_is_na_and_not_zero() -> None:
 
 
 def test_what_only_an_experiment_decoded_is_not_denied() -> None:
-    assert text(render_replay(ReplayView(experiment="7"), 34, 4)).startswith("n/a none but those of 7")
-    lines = text(render_decode(DecodeView(experiment="7", recorded=True), 60, 4))
-    assert "only an experiment has decoded: 7 shows it" in lines and "not decoding yet" not in lines
+    assert text(render_replay(ReplayView(experiment="7"), 34, 4)).startswith("n/a none but in view 7")
+    lines = text(render_decode(DecodeView(experiment="7", recorded=True), 27, 4))  # as at 80×24
+    assert lines.startswith("decoded in view 7 only") and "not decoding yet" not in lines
 
 
 @pytest.mark.parametrize("size", [(34, 4), (40, 1), (60, 2), (24, 3)])

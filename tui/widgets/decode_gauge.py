@@ -92,7 +92,7 @@ def render_decode(view: DecodeView, width: int, height: int) -> list[Content]:
     """Now, then the modes side by side, then the place in the cache and the bandwidth; as many as fit."""
     decode = view.decode
     if decode is None:
-        only = f"only an experiment has decoded: {view.experiment} shows it"
+        only = f"decoded in view {view.experiment} only"
         lines = [Content.styled(only if view.experiment else "not decoding yet", "$muted")]
         if not view.recorded:
             lines.append(Content.styled(_how_to_start(view), "$muted"))

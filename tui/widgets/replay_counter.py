@@ -80,7 +80,7 @@ def _one_line(view: ReplayView, width: int) -> Content:
 def _count(view: ReplayView) -> Content:
     graph = view.graph
     if graph is None or not graph.replays:
-        where = f" none but those of {view.experiment}" if view.experiment else " no replay yet"
+        where = f" none but in view {view.experiment}" if view.experiment else " no replay yet"
         return Content.assemble((NA, "bold"), (where, "$muted"))
     allocations = graph.replay_allocations
     style = (
