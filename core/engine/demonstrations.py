@@ -21,7 +21,7 @@ from .holdings import addresses
 from .lab import Lab
 from .steps import DecodeStep, DynamicDecode, StaticDecode
 from .sweep_verify import tolerance
-from .verify import relative_difference
+from .verdicts import relative_difference
 
 REPLAYS = 8
 """Replays, and eager steps that they are compared with."""

@@ -7,7 +7,8 @@ from .caches import dynamic_copy
 from .failures import EngineError
 from .models import LoadedModel, forward_kwargs
 from .steps import DynamicDecode
-from .verify import dynamic_tolerance, verify_replay
+from .verdicts import dynamic_tolerance
+from .verify import verify_replay
 from .workflow import Workflow
 
 

@@ -94,7 +94,7 @@ class Rig:
         key = (attention, batch_size, max_cache_len)
         if key not in self._references:
             own = self._references.get((Caches.attention, batch_size, max_cache_len))
-            self._references[key] = Reference(own.fed if own is not None and own.runs else None)
+            self._references[key] = Reference(own.fed if own is not None and own.first is not None else None)
         return self._references[key]
 
     def forget_references(self, attention: str) -> None:

@@ -13,7 +13,8 @@ from .steps import StaticDecode
 from .strategies import Caches
 from .sweep_costs import Cost, Meter, difference
 from .sweep_rig import Rig, Served
-from .sweep_verify import Judged, Reference, agreement, tolerance
+from .sweep_verify import Reference, agreement, tolerance
+from .verdicts import Judged
 from .workflow import CAPTURE_STATE
 
 SPEED_STEPS = 100
@@ -141,8 +142,8 @@ def _judge(
         judged = reference.judge(decode, replay, steps)
     wrong = judged.fault
     own = rig.reference(Caches.attention, batch_size, length)
-    if own is not reference and own.runs:
-        rig.agreements.append(agreement(reference, own))
+    if own is not reference and reference.first is not None and own.first is not None:
+        rig.agreements.append(agreement(reference.first, own.first))
         apart, allowed = rig.agreements[-1].first_difference, tolerance(rig.loaded)
         if not wrong and not apart <= allowed:
             wrong = (

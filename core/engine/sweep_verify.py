@@ -10,54 +10,10 @@ from typing import NamedTuple
 
 import torch
 
-from ..events import Verdict
 from .models import LoadedModel
 from .steps import StaticDecode
-from .verify import (
-    EAGER_RUNS_MAX,
-    Comparison,
-    Launch,
-    Run,
-    combined,
-    compare,
-    dynamic_tolerance,
-    has_room,
-    is_finite,
-    relative_difference,
-    require_room,
-    run_steps,
-    verdict_on,
-)
-
-
-class Judged(NamedTuple):
-    """A replay's verdict and what it rests on: its nearest eager run, and eager's own noise, over `eager_runs`."""
-
-    verdict: Verdict
-    nearest: Comparison
-    noise: Comparison
-    eager_runs: int
-    steps: int
-    finite: bool
-    """Whether every logit of every step was a number."""
-
-    @property
-    def eager_difference(self) -> float | None:
-        """How far eager runs are apart at most; None: there was one."""
-        return self.noise.max_difference if self.eager_runs > 1 else None
-
-    @property
-    def fault(self) -> str:
-        """What is wrong, with the figures; empty unless it is a mismatch."""
-        if self.verdict != "mismatch":
-            return ""
-        if not self.finite:
-            return "some logits are not finite"
-        where = "" if self.nearest.first_different is None else f", from step {self.nearest.first_different} on"
-        return (
-            f"the replay's logits are not those of eager steps{where}: up to {self.nearest.max_difference:.3g} from "
-            f"the nearest of {self.eager_runs} eager runs, which are up to {self.noise.max_difference:.3g} apart"
-        )
+from .verdicts import EagerRuns, Judged, Run, dynamic_tolerance, relative_difference, require_room, settle
+from .verify import Launch, run_steps
 
 
 class Reference:
@@ -65,44 +21,36 @@ class Reference:
 
     def __init__(self, feed: Sequence[torch.Tensor] | None = None) -> None:
         self._feed = feed
-        self._pairs: list[Comparison] = []
-        self.runs: list[Run] = []
+        self._eager = EagerRuns()
+
+    @property
+    def first(self) -> Run | None:
+        """The first run, once there is one."""
+        return self._eager.distinct[0] if self._eager.made else None
 
     @property
     def fed(self) -> list[torch.Tensor]:
         """The tokens that all runs are fed; empty before the first one."""
-        return self.runs[0].fed if self.runs else []
+        return self.first.fed if self.first is not None else []
 
     def judge(self, decode: StaticDecode, replay: Launch, steps: int) -> Judged:
         """Compare `steps` replays from the end of the prompt with eager steps; leaves `decode` there.
 
         To be called on the stream of the steps.
         """
-        if not self.runs:
-            self._run_eager(decode, steps)
-        require_room(self.runs[0], 1)
-        replayed = self._run(decode, replay, steps, self.fed)
-        finite = is_finite(*self.runs, replayed)
-        against = [compare(replayed.logits, run.logits) for run in self.runs]
-        while True:
-            nearest = min(against, key=lambda found: found.max_difference)
-            noise = combined(self._pairs, steps)
-            verdict = verdict_on(nearest, noise, finite=finite)
-            more = len(self.runs) < EAGER_RUNS_MAX and has_room(self.runs[0])
-            if verdict != "mismatch" or not finite or not more:
-                return Judged(verdict, nearest, noise, len(self.runs), steps, finite)
-            self._run_eager(decode, steps)
-            finite = is_finite(self.runs[-1])
-            against.append(compare(replayed.logits, self.runs[-1].logits))
+
+        def run_eager() -> Run:
+            return self._run(decode, decode.step, steps, self.fed or self._feed)
+
+        first = self.first or run_eager()
+        if not self._eager.made:
+            self._eager.add(first)
+        require_room(first, 1)
+        return settle(self._eager, run_eager, lambda: self._run(decode, replay, steps, first.fed))
 
     def is_close(self, logits: torch.Tensor, tolerance: float) -> bool:
         """Whether a first step's logits, [batch, vocab], are those of the reference, within a relative tolerance."""
-        return relative_difference(logits, self.runs[0].logits[0]) <= tolerance
-
-    def _run_eager(self, decode: StaticDecode, steps: int) -> None:
-        made = self._run(decode, decode.step, steps, self.fed or self._feed)
-        self._pairs += [compare(made.logits, run.logits) for run in self.runs]
-        self.runs.append(made)
+        return relative_difference(logits, self._eager.distinct[0].logits[0]) <= tolerance
 
     @staticmethod
     def _run(decode: StaticDecode, launch: Launch, steps: int, feed: Sequence[torch.Tensor] | None) -> Run:
@@ -113,7 +61,7 @@ class Reference:
 
 
 def tolerance(loaded: LoadedModel) -> float:
-    """How far two ways to compute the same step may be apart, relative; see `verify.dynamic_tolerance`."""
+    """How far two ways to compute the same step may be apart, relative; see `verdicts.dynamic_tolerance`."""
     config = loaded.model.config.get_text_config()
     return dynamic_tolerance(loaded.model.dtype, loaded.info.layers, config.hidden_size)
 
@@ -128,9 +76,9 @@ class Agreement(NamedTuple):
     tokens: int
 
 
-def agreement(reference: Reference, other: Reference) -> Agreement:
-    """The first eager run of each: how far apart other kernels and another layout of the cache bring them."""
-    pairs = list(zip(reference.runs[0].logits, other.runs[0].logits, strict=True))
+def agreement(run: Run, other: Run) -> Agreement:
+    """How far apart other kernels and another layout of the cache bring an eager run of each."""
+    pairs = list(zip(run.logits, other.logits, strict=True))
     equal = [a.argmax(dim=-1) == b.argmax(dim=-1) for a, b in pairs]
     return Agreement(
         first_difference=relative_difference(*pairs[0]),

@@ -123,6 +123,8 @@ class Verification(Event, frozen=True, kw_only=True, tag="verification"):
     max_difference: float | None = None
     """Largest |replay - eager| of any logit, to the nearest eager run."""
     eager_runs: int
+    replay_runs: int = 1
+    """More than one where the first was farther from eager than eager from itself; the figures are of the farthest."""
     eager_identical_steps: int
     eager_difference: float | None = None
     """Largest |eager - eager| of any logit between eager runs."""

@@ -124,6 +124,16 @@ def test_an_unavailable_phase_says_why_and_shows_no_figure() -> None:
     assert set(found.table.rows[PHASE_IDS.index("capture")].cells[2:]) == {"n/a"}
 
 
+def test_a_verdict_of_several_replays_says_that_its_figures_are_of_the_farthest() -> None:
+    events = [
+        msgspec.structs.replace(event, replay_runs=8) if isinstance(event, Verification) else event
+        for event in with_verdict("mismatch")
+    ]
+    lines = section(report(state_of(events)), "Verification").lines
+    assert any(line.endswith(", the farthest of 8 replayed runs") for line in lines)
+    assert not any("replayed runs" in line for line in section(report(state_of(sample_run())), "Verification").lines)
+
+
 def test_a_mismatch_leaves_no_speed_standing() -> None:
     made = report(state_of(with_verdict("mismatch")))
     assert section(made, "Verification").lines[0] == "MISMATCH"

@@ -122,7 +122,8 @@ def _verdict_lines(check: Verification) -> tuple[str, ...]:
     lines = [
         VERDICT_WORDS[check.verdict],
         f"replay against eager: {check.identical_steps} of {check.steps} steps bit-equal in every logit, "
-        f"largest difference {significant(check.max_difference)}",
+        f"largest difference {significant(check.max_difference)}"
+        + (f", the farthest of {check.replay_runs} replayed runs" if check.replay_runs > 1 else ""),
         f"eager against itself: {check.eager_identical_steps} of {check.steps} steps over {check.eager_runs} runs, "
         f"largest difference {significant(check.eager_difference)}",
     ]

@@ -10,7 +10,8 @@ from cgtop.core.engine import verify
 from cgtop.core.engine.ledger import Ledger
 from cgtop.core.engine.memory import Owner, Processes
 from cgtop.core.engine.steps import StaticDecode
-from cgtop.core.engine.verify import Run, verify_replay
+from cgtop.core.engine.verdicts import Run
+from cgtop.core.engine.verify import verify_replay
 from cgtop.core.events import Decode, Error, PhaseEnd, Status, Tokens, Verification
 from tests.core.engine.driving import Driven, last, with_
 from tests.core.engine.test_caches import Filled, filled  # noqa: F401 - a fixture

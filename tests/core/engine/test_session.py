@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cgtop.core.commands import Pause, Quit, Resume, RunAll, RunPhase, SetMode, Verify
-from cgtop.core.engine import verify
+from cgtop.core.engine import verdicts
 from cgtop.core.engine.devices import AllocatorCounters
 from cgtop.core.events import (
     Addresses,
@@ -90,6 +90,7 @@ def test_a_corrupted_replay_is_a_mismatch_fails_the_run_and_has_no_valid_speed()
     assert driven.run(RunAll(release=True), quit_after=False) == 1
     verification = last(driven.of(Verification))
     assert verification.verdict == "mismatch" and verification.corrupted_on_purpose
+    assert (verification.eager_runs, verification.replay_runs) == (8, 8)
     assert verification.first_mismatch_step == 0 and (verification.max_difference or 0) > 0
     graphs = [decode for decode in driven.of(Decode) if decode.mode == "graph"]
     assert graphs and not any(decode.valid for decode in graphs)
@@ -99,7 +100,7 @@ def test_a_corrupted_replay_is_a_mismatch_fails_the_run_and_has_no_valid_speed()
 def test_a_host_without_room_for_the_logits_refuses_to_verify_and_the_graph_is_not_called_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verify, "available_bytes", lambda: 1)
+    monkeypatch.setattr(verdicts, "available_bytes", lambda: 1)
     driven = Driven(pretend=True)
     assert driven.run(*[RunPhase() for _ in range(8)], SetMode(mode="eager"), SetMode(mode="graph")) == 0
     error = last(driven.of(Error))
@@ -111,7 +112,7 @@ def test_a_host_without_room_for_the_logits_refuses_to_verify_and_the_graph_is_n
 
 def test_a_mismatch_takes_as_many_eager_runs_as_the_host_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     room = [1 << 60, 1 << 60, 1]
-    monkeypatch.setattr(verify, "available_bytes", lambda: room.pop(0))
+    monkeypatch.setattr(verdicts, "available_bytes", lambda: room.pop(0))
     driven = Driven(with_(inject_fault="corrupt_replay"), pretend=True)
     driven.run(*[RunPhase() for _ in range(7)])
     found = last(driven.of(Verification))

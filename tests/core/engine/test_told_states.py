@@ -24,7 +24,7 @@ from cgtop.core.commands import (
     TryDynamicCapture,
     Verify,
 )
-from cgtop.core.engine import compare, demonstrations, verify, workflow
+from cgtop.core.engine import compare, demonstrations, verdicts, workflow
 from cgtop.core.events import (
     Caches,
     Check,
@@ -112,7 +112,7 @@ def test_a_stale_replay_leaves_the_replay_phase_done_and_the_release_asked_for()
 def test_a_verification_that_fails_leaves_the_capture_done_and_the_graph_usable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verify, "available_bytes", lambda: 1)
+    monkeypatch.setattr(verdicts, "available_bytes", lambda: 1)
     driven = captured(verify_steps=64)
     state = seen(driven)
     assert state.phase("capture").status == "done"
@@ -205,7 +205,7 @@ def test_a_run_to_release_ends_after_steps_that_failed(monkeypatch: pytest.Monke
 
 
 def test_a_run_to_release_ends_after_a_verification_that_was_not_possible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "available_bytes", lambda: 1)
+    monkeypatch.setattr(verdicts, "available_bytes", lambda: 1)
     assert served(Driven(pretend=True), RunAll(release=True)) == 2
 
 
