@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -133,7 +134,7 @@ def _behind(events: Sequence[Event], times: Sequence[float], number: int) -> int
     """How many events have happened once those are in that belong to this one."""
     index = number + 1
     if isinstance(events[number], Error):  # what it led to is told once it was made good
-        later = range(index, len(events))
+        later = takewhile(lambda at: _words(events[at]) is None, range(index, len(events)))
         led_to = next((at for at in later if isinstance(events[at], Status)), None)
         if led_to is not None and times[led_to] - times[number] <= MADE_GOOD_S:
             return led_to + 1

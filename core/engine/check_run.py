@@ -85,10 +85,12 @@ def verdict(verification: Verification | None) -> Check:
     replay = f"{verification.identical_steps} of {verification.steps} steps bit-equal"
     eager = f"eager against itself {verification.eager_identical_steps} of {verification.steps}"
     whys = {
-        "identical": "every logit of every step has the bits of the eager run",
+        "identical": "every logit of every step has the bits of an eager run",
         "within_eager_noise": "eager does not repeat itself to the bit either; the replay is no farther from it",
         "mismatch": f"the replay computes something else, from step {verification.first_mismatch_step} on",
     }
+    if verification.is_divided:
+        whys["mismatch"] += f", in {verification.replays_off} of {counted(verification.replay_runs, 'replayed run')}"
     return Check(
         name=name,
         status="FAIL" if verification.verdict == "mismatch" else "PASS",

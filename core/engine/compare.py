@@ -188,13 +188,13 @@ class _Bench:
     def _enough(self, elapsed: float) -> bool:
         if self._rounds == 0:
             return False
+        if self._rounds >= min(self._plan.rounds or ROUNDS_MAX, ROUNDS_MAX):
+            return True
         if self._lab.cancelled():
             self._stopped = True
             return True
-        if self._rounds >= ROUNDS_MAX:
-            return True
         if self._plan.rounds is not None:
-            return self._rounds >= self._plan.rounds
+            return False
         if elapsed * (self._rounds + 1) / self._rounds > self._plan.seconds:
             return True
         if self._rounds % 2 == 1:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..commands import AnyCommand
 from ..events import Event
+from ..plurals import counted
 from ..settings import Mode, RunSettings
 from .decode import DecodeLoop
 from .devices import Device, now
@@ -180,10 +181,14 @@ class Decoding:
     def _end_replay_phase(self) -> None:
         """The replays that the phase is measured over have been made: decoding goes on, the phase is done."""
         span, loop = _there(self._replay), _there(self._loop)
+        if not loop.launched:  # of no replay there is nothing to measure
+            with self._device.on(self._workflow.stream):
+                loop.resume()
+                loop.step()
         loop.drain()
         took = now() - span.began - self._paused_s
         self._emit(addresses(_there(self._workflow.guard)))
-        self._meter.done(span, Outcome(notes=(f"measured over {loop.launched} replays",)), seconds=took)
+        self._meter.done(span, Outcome(notes=(f"measured over {counted(loop.launched, 'replay')}",)), seconds=took)
         self._replay = None  # only now: a phase whose end cannot be measured has not ended
         loop.resume()
 

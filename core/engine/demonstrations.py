@@ -91,6 +91,7 @@ def break_input(command: Command, lab: Lab) -> None:
     assert workflow.loaded is not None
     if workflow.rebound is not None:
         raise _not_now("The input is rebound already", "mend it first (b)")
+    _make_room(lab, static)
     eager = _eager(lab, static)
     original = static.step.input_ids
 
@@ -100,11 +101,11 @@ def break_input(command: Command, lab: Lab) -> None:
     try:
         with lab.device.on(workflow.stream), _state_kept(static, original):
             replayed = _replays(captured, eager.fed, rebind)
+        with lab.device.on(workflow.stream):
+            static.step.input_ids = original.clone()
     except Exception:
         static.step.input_ids = original
         raise
-    with lab.device.on(workflow.stream):
-        static.step.input_ids = original.clone()
     workflow.rebound = original
     refused = ""
     try:
@@ -136,6 +137,7 @@ def mend_input(command: Command, lab: Lab) -> None:
     original = workflow.rebound
     if original is None:
         raise _not_now("The input is where the graph reads it", "rebind it first (b)")
+    _make_room(lab, static)
     with lab.device.on(workflow.stream):
         original.copy_(static.step.input_ids)
     rebound, static.step.input_ids = static.step.input_ids, original
@@ -172,9 +174,12 @@ def _captured(lab: Lab) -> tuple[StaticDecode, CapturedStep]:
     if room < REPLAYS:
         why = f"The cache has room for {room} tokens after the prompt and this needs {REPLAYS}"
         raise _not_now(why, "a longer cache (o, --max-cache-len)")
+    return static, captured
+
+
+def _make_room(lab: Lab, static: StaticDecode) -> None:
     with lab.device.on(lab.workflow.stream):
         static.cursor.make_room(REPLAYS)
-    return static, captured
 
 
 class Fed(NamedTuple):

@@ -48,12 +48,12 @@ class Recovery:
         exception.__traceback__ = None
         gc.collect()
         if error.recoverable:
-            self._device.empty_cache()
             self._bring_back()
 
     def _bring_back(self) -> None:
         """The caches go back to where every layer agrees; a device that cannot do that is lost."""
         try:
+            self._device.empty_cache()
             self._workflow.recover()
         except Exception as second:
             error = error_from(second, None, settings=self._settings)

@@ -139,7 +139,7 @@ def _judge(
         return captured.logits
 
     with rig.device.on(rig.stream):
-        judged = reference.judge(decode, replay, steps)
+        judged = reference.judge(decode, replay, steps, rig.lab.cancelled)
     wrong = judged.fault
     own = rig.reference(Caches.attention, batch_size, length)
     if own is not reference and reference.first is not None and own.first is not None:

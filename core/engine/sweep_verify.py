@@ -5,7 +5,7 @@ So one eager run is made for all of them, and another one only while a replay is
 to be from itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -33,10 +33,10 @@ class Reference:
         """The tokens that all runs are fed; empty before the first one."""
         return self.first.fed if self.first is not None else []
 
-    def judge(self, decode: StaticDecode, replay: Launch, steps: int) -> Judged:
+    def judge(self, decode: StaticDecode, replay: Launch, steps: int, cancelled: Callable[[], bool]) -> Judged:
         """Compare `steps` replays from the end of the prompt with eager steps; leaves `decode` there.
 
-        To be called on the stream of the steps.
+        To be called on the stream of the steps. Raises what `settle` raises.
         """
 
         def run_eager() -> Run:
@@ -46,7 +46,7 @@ class Reference:
         if not self._eager.made:
             self._eager.add(first)
         require_room(first, 1)
-        return settle(self._eager, run_eager, lambda: self._run(decode, replay, steps, first.fed))
+        return settle(self._eager, run_eager, lambda: self._run(decode, replay, steps, first.fed), cancelled)
 
     def is_close(self, logits: torch.Tensor, tolerance: float) -> bool:
         """Whether a first step's logits, [batch, vocab], are those of the reference, within a relative tolerance."""

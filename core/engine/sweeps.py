@@ -32,8 +32,8 @@ def run_sweep(command: RunSweep, lab: Lab) -> None:
         raise _not_now(f"this model's step must not be captured: {refusal}")
     values = _values(command, lab, loaded)
     longest = max(values) if command.sweep == "cache_lens" else lab.settings.max_cache_len
-    lab.emit(SweepBegin(sweep=command.sweep, values=tuple(values), strategies=strategies))
     rig = Rig(lab, loaded, max_cache_len=longest)
+    lab.emit(SweepBegin(sweep=command.sweep, values=tuple(values), strategies=strategies))
     try:
         if command.sweep == "cache_lens":
             end = sweep_lengths.sweep_lengths(rig, values)

@@ -12,19 +12,23 @@ import torch
 
 from ..events import Verdict
 from ..memory_map import size_words
+from ..plurals import counted
 from .failures import EngineError
 from .host_memory import available_bytes
 
 EAGER_RUNS = 8
 """Made one by one while the replay is farther from eager than eager is known to be from itself."""
 REPLAY_RUNS = 8
-"""Made after those: a replay that is wrong is so every time, and one that only differs by chance is not."""
-EAGER_RUNS_MAX = 32
-"""Made while some replays are right and others are not, until eager shows the same difference.
+"""Made after those, while all of them are farther: a graph that recorded another step is wrong in every replay.
 
-Were replays and eager runs alike, in whatever order they come, then all of `REPLAY_RUNS` would be farther from
-`EAGER_RUNS` than these from each other at most twice among the 12,870 ways to part them; and one that differs from this
-many eager runs, which all agree, no more often than once in 33.
+A right graph comes to that by chance at most twice in 12,870 verifications, which are the ways to part 16 runs that are
+alike into 8 and 8: two such halves cannot overlap.
+"""
+EAGER_RUNS_MAX = 32
+"""Made where only some replays are farther, until eager shows the same difference.
+
+A right graph comes to a mismatch this way about once in 30 verifications at worst: where 1 run in 33 has another
+outcome, one run is as likely as any of the 32 others to be the one. More common outcomes are seen in time.
 """
 
 
@@ -94,6 +98,8 @@ class Judged(NamedTuple):
     """Eager runs against each other."""
     eager_runs: int
     replay_runs: int
+    replays_off: int
+    """Of those, the ones that alone would be a mismatch."""
     steps: int
     finite: bool
     """Whether every logit of every step was a number."""
@@ -111,17 +117,24 @@ class Judged(NamedTuple):
         if not self.finite:
             return "some logits are not finite"
         where = "" if self.nearest.first_different is None else f", from step {self.nearest.first_different} on"
-        again = f"; of {self.replay_runs} replayed runs the farthest" if self.replay_runs > 1 else ""
         return (
-            f"the replay's logits are not those of eager steps{where}: up to {self.nearest.max_difference:.3g} from "
-            f"the nearest of {self.eager_runs} eager runs, which are up to {self.noise.max_difference:.3g} apart{again}"
+            f"the replay's logits are not those of eager steps{where}, in {self.replays_off} of "
+            f"{counted(self.replay_runs, 'replayed run')}: up to {self.nearest.max_difference:.3g} from the nearest of "
+            f"{counted(self.eager_runs, 'eager run')}, which are up to {self.noise.max_difference:.3g} apart"
         )
 
 
-def settle(eager: EagerRuns, run_eager: Callable[[], Run], replay: Callable[[], Run]) -> Judged:
-    """Replay, and make more runs of both kinds for as long as they can change the verdict and the host has room.
+def _never() -> bool:
+    return False
+
+
+def settle(
+    eager: EagerRuns, run_eager: Callable[[], Run], replay: Callable[[], Run], cancelled: Callable[[], bool] = _never
+) -> Judged:
+    """Replay, and make more runs of both kinds for as long as they can change the verdict.
 
     `eager`: one run at least, of the same steps; runs that are made are added. A single eager run shows no noise.
+    Raises `EngineError` (kind "settings") where the host has no room for a run that is needed, or when `cancelled`.
     """
     replays = [_Replayed(replay())]
     while True:
@@ -129,16 +142,19 @@ def settle(eager: EagerRuns, run_eager: Callable[[], Run], replay: Callable[[], 
         farthest = max(found, key=lambda one: (one[0] == "mismatch", one[1].size))
         finite = eager.finite and all(one.finite for one in replays)
         verdict: Verdict = farthest[0] if finite else "mismatch"
-        divided = len({one == "mismatch" for one, _ in found}) > 1
-        if verdict == "mismatch" and finite and has_room(eager.distinct[0]):
-            if eager.made < (EAGER_RUNS_MAX if divided else EAGER_RUNS):
-                eager.add(run_eager())
-                continue
-            if not divided and len(replays) < REPLAY_RUNS:
-                replays.append(_Replayed(replay()))
-                continue
-        steps = len(eager.distinct[0].logits)
-        return Judged(verdict, farthest[1], eager.noise, eager.made, len(replays), steps, finite)
+        off = sum(one == "mismatch" for one, _ in found)
+        divided = 0 < off < len(replays)
+        more_eager = eager.made < (EAGER_RUNS_MAX if divided else EAGER_RUNS)
+        if verdict != "mismatch" or not finite or not (more_eager or (len(replays) < REPLAY_RUNS and not divided)):
+            steps = len(eager.distinct[0].logits)
+            return Judged(verdict, farthest[1], eager.noise, eager.made, len(replays), off, steps, finite)
+        if cancelled():
+            raise EngineError("settings", "cancelled before there was a verdict on the graph", recoverable=True)
+        require_room(eager.distinct[0], 1)
+        if more_eager:
+            eager.add(run_eager())
+        else:
+            replays.append(_Replayed(replay()))
 
 
 class _Replayed:
@@ -175,16 +191,11 @@ def verdict_on(nearest: Comparison, noise: Comparison) -> Verdict:
 def compare(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> Comparison:
     """Two runs of equal length, step by step, bit by bit."""
     same = [_same_bits(a, b) for a, b in zip(left, right, strict=True)]
-    largest = max(
-        (
-            float((a.double() - b.double()).abs().max())
-            for a, b, equal in zip(left, right, same, strict=True)
-            if not equal
-        ),
-        default=0.0,
-    )
+    apart = [
+        float((a.double() - b.double()).abs().max()) for a, b, equal in zip(left, right, same, strict=True) if not equal
+    ]
     first = same.index(False) if False in same else None
-    return Comparison(sum(same), first, math.inf if math.isnan(largest) else largest)
+    return Comparison(sum(same), first, math.inf if any(map(math.isnan, apart)) else max(apart, default=0.0))
 
 
 def is_finite(run: Run) -> bool:
@@ -212,15 +223,13 @@ def dynamic_tolerance(dtype: torch.dtype, layers: int, hidden_size: int) -> floa
     return 2 * math.sqrt(2 * layers) * (rounding + accumulation)
 
 
-def has_room(run: Run, more: int = 1) -> bool:
-    """Whether the host has memory for so many more runs like this one."""
-    available = available_bytes()
-    return available is None or more * run.nbytes <= available
-
-
 def require_room(run: Run, more: int) -> None:
-    """Raise `EngineError` (kind "settings") where it has not: Linux would end the worker for it."""
-    if not has_room(run, more):
+    """Raise `EngineError` (kind "settings") where the host has no memory for so many more runs like this one.
+
+    Linux would end the worker for it.
+    """
+    available = available_bytes()
+    if available is not None and more * run.nbytes > available:
         raise EngineError(
             "settings",
             f"the host has no memory left to compare logits: {size_words(run.nbytes)} for each run of "

@@ -61,6 +61,7 @@ def verify_replay(
         max_difference=judged.nearest.max_difference,
         eager_runs=judged.eager_runs,
         replay_runs=judged.replay_runs,
+        replays_off=judged.replays_off,
         eager_identical_steps=judged.noise.identical_steps,
         eager_difference=judged.noise.max_difference,
         first_mismatch_step=judged.nearest.first_different,

@@ -5,6 +5,7 @@ on one non-default stream, so there is one cuBLAS workspace; `guide_streams` war
 on another one, as the guide's script does, and so shows two more.
 """
 
+import contextlib
 import gc
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -177,29 +178,34 @@ class Workflow(holdings.Holdings):
         reserved = self.device.counters().reserved
         self.device.empty_cache()
         given_back = _difference(reserved, self.device.counters().reserved)
-        self.captured = self.record(static.step, stream)
-        static.logits = self.captured.logits
-        self._own("graph_io", "logits kept by the graph", holdings.graph_logits)
+        captured = self.record(static.step, stream)
         driver = self.ledger.driver_bytes()
-        self.captured.instantiate()
-        self.device.synchronize()
+        try:
+            captured.instantiate()
+            self.device.synchronize()
+        except Exception:
+            with contextlib.suppress(Exception):  # what has happened says more
+                captured.release()
+            raise
         instantiated = _difference(self.ledger.driver_bytes(), driver)
-        nodes = self.captured.nodes_by_kind()
+        nodes = captured.nodes_by_kind()
+        self.captured, static.logits = captured, captured.logits
+        self.guard = AddressGuard(static.fixed)
+        self._own("graph_io", "logits kept by the graph", holdings.graph_logits)
         self._emit(
             Graph(
                 nodes=None if nodes is None else sum(nodes.values()),
                 nodes_by_kind=nodes or {},
-                pool_id=self.captured.pool_id,
+                pool_id=captured.pool_id,
                 stream="another stream, as in the guide" if self.settings.guide_streams else "the side stream",
-                capture_s=self.captured.capture_s,
-                instantiate_s=self.captured.instantiate_s,
+                capture_s=captured.capture_s,
+                instantiate_s=captured.instantiate_s,
                 instantiate_driver_bytes=instantiated,
             )
         )
-        self.guard = AddressGuard(static.fixed)
         self._emit(addresses(self.guard))
         pieces = () if instantiated is None else (Item(name="executable graph (instantiate)", bytes=instantiated),)
-        notes = [f"recorded in {self.captured.capture_s:.2f} s, instantiated in {self.captured.instantiate_s:.2f} s"]
+        notes = [f"recorded in {captured.capture_s:.2f} s, instantiated in {captured.instantiate_s:.2f} s"]
         if given_back:
             notes.append(f"before it, empty_cache gave {given_back / MIB:,.1f} MiB of the default pool back")
         return Outcome(driver_pieces=pieces, notes=tuple(notes))

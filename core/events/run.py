@@ -119,12 +119,14 @@ class Verification(Event, frozen=True, kw_only=True, tag="verification"):
     steps: int
     batch_size: int
     identical_steps: int
-    """Steps in which every logit of the replay has the bits of the eager run."""
+    """Steps in which every logit of the replay has the bits of the eager run nearest to it."""
     max_difference: float | None = None
     """Largest |replay - eager| of any logit, to the nearest eager run."""
     eager_runs: int
     replay_runs: int = 1
     """More than one where the first was farther from eager than eager from itself; the figures are of the farthest."""
+    replays_off: int | None = None
+    """Of those runs, the ones that alone would be a mismatch."""
     eager_identical_steps: int
     eager_difference: float | None = None
     """Largest |eager - eager| of any logit between eager runs."""
@@ -138,6 +140,11 @@ class Verification(Event, frozen=True, kw_only=True, tag="verification"):
     dynamic_ok: bool | None = None
     seconds: float
     corrupted_on_purpose: bool = False
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether some replayed runs are a mismatch and others are not."""
+        return self.replays_off is not None and 0 < self.replays_off < self.replay_runs
 
 
 class Decode(Event, frozen=True, kw_only=True, tag="decode"):

@@ -29,6 +29,17 @@ def test_an_error_is_a_stop() -> None:
     assert found(stale, End(t=1.01, reason="quit")) == [(3, "an error: Stale graph")]
 
 
+def test_stops_stay_in_order_where_an_experiment_goes_on_after_an_error() -> None:
+    places = [index for index, _ in found(
+        SweepRow(t=1.0, sweep="batches", value=1),
+        Error(t=2.0, kind="capture", headline="other logits", recoverable=True),
+        SweepRow(t=4.0, sweep="batches", value=2),
+        SweepEnd(t=6.0, sweep="batches"),
+        Status(t=6.2, state="idle"),
+    )]  # fmt: skip
+    assert places == [2, 3, 4, 5]
+
+
 def test_the_stop_of_an_error_shows_what_it_led_to() -> None:
     stale = Error(t=1.0, kind="stale_graph", headline="Stale graph")
     memory, failed = Memory(t=1.1, live=True), Status(t=1.2, state="failed")

@@ -1,6 +1,7 @@
 """The sections about the graph: its nodes, the verification verdict, the speeds of each decode mode."""
 
 from ...core.events import Decode, Verification
+from ...core.plurals import counted
 from ...core.settings import MODES
 from ...core.state import RunState
 from ..format import NA, count, duration, percent, rough_ratio, significant, size, tok_s
@@ -146,6 +147,11 @@ def _verdict_notes(check: Verification) -> tuple[str, ...]:
         notes[0] += "; few different tokens prove little"
     if not check.finite:
         notes.append("some logits are not finite")
+    if check.is_divided:
+        notes.append(
+            f"{check.replays_off} of {counted(check.replay_runs, 'replayed run')} differ as no eager run does, the "
+            "others are right: a kernel that seldom rounds otherwise, or a race; verify again (v)"
+        )
     if check.corrupted_on_purpose:
         notes.append("the cache was spoilt on purpose, to show that a wrong replay is found")
     return tuple(notes)

@@ -116,5 +116,7 @@ def verdict_line(verification: Verification | None, *, short: bool = False) -> C
         case _:
             step = verification.first_mismatch_step
             where = "" if step is None else f" at step {step}"
+            if verification.is_divided and not short:
+                where += f", {verification.replays_off} of {verification.replay_runs} runs"
             text, style = f"✗ MISMATCH{where}, {significant(verification.max_difference)}", "bold $text-error"
     return Content.styled(text + spoilt, style)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cgtop.core.engine import verdicts
+from cgtop.core.engine.failures import EngineError
 from cgtop.core.engine.verdicts import (
     EAGER_RUNS,
     EAGER_RUNS_MAX,
@@ -54,7 +55,8 @@ def test_equal_bits_in_every_step_are_identical() -> None:
 def test_a_difference_that_eager_does_not_show_itself_is_a_mismatch_with_step_and_size() -> None:
     found = settled([run(1, 2, 3)] * EAGER_RUNS, [run(1, 2, 3.5)] * REPLAY_RUNS)
     assert (found.verdict, found.nearest.first_different, found.nearest.max_difference) == ("mismatch", 2, 0.5)
-    assert (found.eager_runs, found.replay_runs) == (EAGER_RUNS, REPLAY_RUNS)
+    assert (found.eager_runs, found.replay_runs, found.replays_off) == (EAGER_RUNS, REPLAY_RUNS, REPLAY_RUNS)
+    assert "from step 2 on, in 8 of 8 replayed runs: up to 0.5 from the nearest of 8 eager runs" in found.fault
 
 
 def test_no_farther_than_eager_from_itself_is_within_its_noise() -> None:
@@ -85,7 +87,8 @@ def test_a_rare_difference_that_eager_shows_late_is_no_mismatch() -> None:
 def test_replays_of_which_only_some_are_right_are_a_mismatch_if_eager_is_always_so() -> None:
     found = settled([run(1)] * EAGER_RUNS_MAX, [run(1.5), run(1)])
     assert (found.verdict, found.eager_runs, found.nearest.max_difference) == ("mismatch", EAGER_RUNS_MAX, 0.5)
-    assert "of 2 replayed runs the farthest" in found.fault
+    assert (found.replay_runs, found.replays_off) == (2, 1)
+    assert "in 1 of 2 replayed runs" in found.fault
 
 
 def drawn(outcomes: Sequence[int], dice: random.Random) -> Iterator[Run]:
@@ -141,15 +144,26 @@ def test_a_replay_that_is_not_finite_is_a_mismatch_at_once() -> None:
     assert (found.verdict, found.finite, found.eager_runs) == ("mismatch", False, 2)
 
 
-def test_a_host_without_room_ends_with_the_runs_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_room_for_a_run_that_is_needed_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "available_bytes", lambda: 1)
-    found = settled([run(1), run(1)], [run(2)])
-    assert (found.verdict, found.eager_runs, found.replay_runs) == ("mismatch", 2, 1)
+    assert settled([run(1), run(1)], [run(1)]).verdict == "identical"
+    with pytest.raises(EngineError, match="no memory left to compare logits") as caught:
+        settled([run(1), run(1)], [run(2)])
+    assert caught.value.recoverable
 
 
-def test_a_nan_on_one_side_is_an_infinite_difference() -> None:
-    found = compare(run(1, 2).logits, run(1, math.nan).logits)
-    assert found.first_different == 1 and found.max_difference == math.inf
+def test_what_is_cancelled_has_no_verdict_unless_it_has_one_already() -> None:
+    family = EagerRuns()
+    family.add(run(1))
+    assert settle(family, in_turn([]), in_turn([run(1)]), lambda: True).verdict == "identical"
+    with pytest.raises(EngineError, match="cancelled before there was a verdict"):
+        settle(family, in_turn([]), in_turn([run(2)]), lambda: True)
+
+
+@pytest.mark.parametrize("values", [(1, math.nan), (math.nan, 1.5), (1.5, math.nan)])
+def test_a_nan_on_one_side_is_an_infinite_difference(values: tuple[float, float]) -> None:
+    found = compare(run(1, 2).logits, run(*values).logits)
+    assert found.first_different is not None and found.max_difference == math.inf
 
 
 def test_zeros_of_different_sign_are_different_bits() -> None:
