@@ -184,7 +184,9 @@ class BaseApp(App[None]):
     def send(self, command: Command) -> bool:
         """Send a command; says so where nobody takes it, and returns whether somebody did."""
         taken = self.source.send(command)
-        if not taken:
+        if taken:
+            self.main.end_notice()  # what was said before this
+        else:
             self.notice("nobody took it: the worker is not there (yet)", bad=True)
         return taken
 

@@ -11,7 +11,7 @@ from ..core.phases import PHASE_BY_ID
 from ..core.settings import MODES, Mode
 from ..core.state import RunState
 from .keys import MEASURING_VIEWS, PLAY_BINDINGS, SourceKind
-from .views import ViewId
+from .views import VIEW_BY_ID, ViewId, view_key
 
 MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
 """The phase without which a mode cannot decode."""
@@ -113,6 +113,19 @@ def experiment(state: RunState) -> Experiment | None:
     return None
 
 
+def measured_in(state: RunState) -> ViewId | None:
+    """The view of the sweep, comparison or checks that are under way, once it is known which."""
+    match experiment(state) if measuring(state) else None:
+        case "comparison":
+            return "compare"
+        case "checks":
+            return "checks"
+        case "sweep":
+            begun = (kind for kind, sweep in state.sweeps.items() if sweep.begin is not None and sweep.end is None)
+            return next(begun, None)
+    return None
+
+
 def is_rebound(state: RunState) -> bool:
     """Whether a demonstration has the graph's input rebound now."""
     shown = state.demonstration
@@ -200,7 +213,10 @@ def _measure_refusal(facts: Facts) -> str | None:
     if facts.view not in MEASURING_VIEWS:
         return _NOTHING_TO_MEASURE
     if measuring(facts.state):
-        return None
+        where = measured_in(facts.state)
+        if where is None or where == facts.view:
+            return None
+        return f"view {view_key(where)}, {VIEW_BY_ID[where].title}, is measuring: m there stops it"
     running = facts.state.running_phase
     if running is not None and running.id != "replay":
         return f"{PHASE_BY_ID[running.id].title} is still running"

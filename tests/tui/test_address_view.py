@@ -81,6 +81,19 @@ def test_a_tensor_that_moved_is_named_by_itself_and_in_words() -> None:
     assert "✗ moved" in text(lines)
 
 
+def test_comparisons_are_before_replays_only_where_there_can_be_one_and_as_last_told() -> None:
+    lines = render_addresses(view(), 120, 30)
+    assert lines[0].plain.endswith("compared 512 times when last told, before every replay")
+    on_cpu = render_addresses(msgspec.structs.replace(view(), no_capture="capture needs CUDA"), 120, 30)
+    assert on_cpu[0].plain.endswith("compared 512 times when last told")
+
+
+def test_a_run_on_a_cpu_says_from_the_start_that_nothing_can_be_broken() -> None:
+    device = msgspec.structs.replace(hello().device, kind="cpu")
+    slice_ = AddressSlice.of(folded([msgspec.structs.replace(hello(), device=device)]))
+    assert "Break it: not possible here: capture needs CUDA" in text(render_addresses(slice_, 120, 30))
+
+
 def test_what_was_not_compared_yet_is_not_called_unmoved() -> None:
     fresh = msgspec.structs.replace(view(), addresses=Addresses(fixed=fixed()))
     lines = render_addresses(fresh, 120, 30)

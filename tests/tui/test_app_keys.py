@@ -24,7 +24,17 @@ from cgtop.core.commands import (
     TryDynamicCapture,
     Verify,
 )
-from cgtop.core.events import Demonstration, DeviceInfo, End, Error, PhaseBegin, PhaseEnd, Status
+from cgtop.core.events import (
+    Demonstration,
+    DeviceInfo,
+    End,
+    Error,
+    Event,
+    PhaseBegin,
+    PhaseEnd,
+    Status,
+    SweepBegin,
+)
 from cgtop.core.sources import Source
 from cgtop.core.state import RunState, fold
 from cgtop.tui.keys import ALL_BINDINGS, PLAY_BINDINGS, RUN_BINDINGS
@@ -187,6 +197,35 @@ async def test_m_measures_what_its_view_shows_and_stops_it() -> None:
             app_of(pilot).tick()
             await pilot.press("m")
             assert source.sent == [command, Cancel()]
+
+
+@pytest.mark.parametrize(
+    ("command", "begin", "view", "where"),
+    [
+        ("run_bench", None, "8", "view 7, Compare, is measuring: m there stops it"),
+        ("run_check", None, "5", "view 8, Checks, is measuring: m there stops it"),
+        ("run_sweep", SweepBegin(sweep="cache_lens", values=(256,)), "6", "view 5, Cache lengths, is measuring"),
+    ],
+)
+async def test_m_in_another_view_does_not_stop_a_measurement(
+    command: str, begin: Event | None, view: str, where: str
+) -> None:
+    state = fold(CAPTURED, Status(t=9.0, state="running", experiment=command))
+    source = FakeLive(state if begin is None else fold(state, begin))
+    async with running(source) as pilot:
+        await pilot.press(view, "m")
+        assert source.sent == [] and notice(pilot).startswith(where)
+        await pilot.press(where.partition("view ")[2][0], "m")
+        assert source.sent == [Cancel()]
+
+
+async def test_what_a_key_said_is_gone_once_another_acts() -> None:
+    source = FakeLive(ON_CPU)
+    async with running(source) as pilot:
+        await pilot.press("g")
+        assert notice(pilot).startswith("g: ")
+        await pilot.press("e")
+        assert notice(pilot) == "" and source.sent == [SetMode(mode="eager")]
 
 
 async def test_a_comparison_without_a_graph_is_of_what_there_is() -> None:

@@ -73,6 +73,13 @@ def test_a_static_cache_is_no_better_used_because_decoding_filled_it() -> None:
         assert f"✓ {position / 10.24:.0f} % now, 3 % at first" in row
 
 
+def test_a_static_cache_that_is_not_there_yet_proves_nothing() -> None:
+    row = next(
+        line.plain for line in render_caches(CacheSlice.of(until("load")), 120, 30) if "efficiency" in line.plain
+    )
+    assert "? 3 % at first, by the settings" in row
+
+
 def test_a_dynamic_cache_that_did_not_move_contradicts_the_guide() -> None:
     assert "✗ moved in 0 of 36 steps" in text(render_caches(view(caches(68, moves=0)), 120, 30))
 

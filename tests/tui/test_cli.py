@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from cgtop.core.commands import Quit, RunAll
 from cgtop.core.engine.nvml import Nvml, open_nvml
 from cgtop.core.events import Event, Hello, decode_event
+from cgtop.core.recorder import RecordingError
 from cgtop.core.recording import RecordingWriter, open_recording
 from cgtop.core.settings import RunSettings
 from cgtop.tui.cli import app
@@ -179,12 +180,28 @@ def test_a_recorded_run_plays_as_the_same_report(monkeypatch: pytest.MonkeyPatch
     assert played.stdout.startswith("cgtop  RECORDED 2026-11-30 on NVIDIA Sample GPU, not live · qwen3-4b")
 
 
-def test_a_file_that_cannot_be_recorded_to_is_told_of_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    engine_of(monkeypatch, "fine")
+def test_nothing_is_run_for_a_recording_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("cgtop.tui.commands.phases.start_engine", raised_if_called)
     result = cgtop("phases", "--device", "cpu", "--record", str(tmp_path / "none" / "run.jsonl"))
-    assert result.exit_code == 0
+    assert result.exit_code == 2 and not result.stdout
+    assert "cannot record to" in result.stderr and "nothing was run" in result.stderr
+
+
+def raised_if_called(*_: object) -> None:
+    raise AssertionError("a run was started")
+
+
+def test_a_recording_that_breaks_off_is_told_of_once_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> None:
+        raise RecordingError("cannot record to run.jsonl: No space left on device")
+
+    engine_of(monkeypatch, "fine")
+    monkeypatch.setattr(RecordingWriter, "flush", full)
+    result = cgtop("phases", "--device", "cpu", "--record", str(tmp_path / "run.jsonl"))
+    assert result.exit_code == 0 and "replay" in result.stdout
     assert result.stderr.count("the run goes on") == 1
-    assert "replay" in result.stdout
 
 
 # ---------------------------------------------------------------------------------------------- play and bare cgtop

@@ -232,6 +232,8 @@ def test_an_unknown_count_of_allocations_is_na_and_not_zero() -> None:
 
 def test_what_only_an_experiment_decoded_is_not_denied() -> None:
     assert text(render_replay(ReplayView(experiment="7"), 34, 4)).startswith("n/a none but in view 7")
+    on_cpu = ReplayView(experiment="8", no_capture="capture needs CUDA")
+    assert text(render_replay(on_cpu, 34, 4)).startswith("n/a no replay here")
     lines = text(render_decode(DecodeView(experiment="7", recorded=True), 27, 4))  # as at 80×24
     assert lines.startswith("decoded in view 7 only") and "not decoding yet" not in lines
 

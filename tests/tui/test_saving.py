@@ -1,5 +1,6 @@
 """What `s` writes, where, and what it says where it cannot."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,17 @@ async def test_a_folder_that_cannot_be_made_is_said_in_one_line(
         gone.rmdir()
         await pilot.press("s")
         assert notice(pilot) == "not saved: No such file or directory"
+
+
+async def test_a_folder_that_nothing_can_be_made_in_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(self: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.chdir(tmp_path)
+    async with running(FakeRecorded(12.0)) as pilot:
+        monkeypatch.setattr(Path, "mkdir", denied)
+        await pilot.press("s")
+        assert notice(pilot).startswith(f"not saved: Permission denied: {tmp_path}")
 
 
 async def test_a_recording_that_cannot_be_saved_leaves_the_rest_and_says_so(

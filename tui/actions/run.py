@@ -64,6 +64,7 @@ class RunActions(BaseApp):
             return
         if isinstance(self.source, RecordedSource):
             self.source.player.play()
+            self.main.end_notice()
             self.tick()
         else:
             self._begin(RunAll())
@@ -93,6 +94,7 @@ class RunActions(BaseApp):
         if isinstance(self.source, RecordedSource):
             player = self.source.player
             player.pause() if player.playing else player.play()
+            self.main.end_notice()
             self.tick()
         else:
             paused = self.state.status is not None and self.state.status.state == "paused"

@@ -83,7 +83,8 @@ class ScreenActions(BaseApp):
             self.notice(f"not saved: {error}", bad=True)
             self.say(f"not saved: {error}; the folder is {folder}")
         except OSError as error:
-            self.notice(f"not saved: {error.strerror or error}", bad=True)
+            where = f": {error.filename}" if error.filename else ""
+            self.notice(f"not saved: {error.strerror or error}{where}", bad=True)
         else:
             self.notice(f"saved {counted(len(names), 'file')} in {folder.name}/")
             self.say(f"saved in {folder}: {', '.join(names)}")

@@ -92,7 +92,7 @@ def _setting_parameters(names: Iterable[str]) -> list[inspect.Parameter]:
 
 
 def _other_parameters() -> list[inspect.Parameter]:
-    record = "Keep the run as a recording in this file; gzip if the name ends in .gz."
+    record = "Keep the run as a recording in this file, which is replaced; gzip if the name ends in .gz."
     return [
         _parameter("record", Path | None, None, record, "FILE"),
         _parameter("debug", bool, False, "Show the traceback of an error."),

@@ -45,12 +45,12 @@ def require_device(settings: RunSettings, hint: str) -> None:
 
 def measure(settings: RunSettings, record: Path | None, form: Format, command: Command | None = None) -> Outcome:
     """Carry a command out in a worker (None: run all phases): events to the recording and, as lines, to the output."""
+    recording = Recording(record, settings) if record is not None else None
     sinks: list[Sink] = [write_line] if form is Format.JSON else []
     progress = None
     if sys.stderr.isatty():
         progress = ProgressLines(sys.stderr, rewrites=os.environ.get("TERM", "dumb") != "dumb")
         sinks.append(progress)
-    recording = Recording(record, settings) if record is not None else None
     if recording is not None:
         sinks.append(recording)
     try:
@@ -70,12 +70,17 @@ def start_engine(settings: RunSettings) -> Engine:
 
 
 class Recording:
-    """A sink that keeps the run in a file. A file that cannot be written is told of once; the run goes on."""
+    """A sink that keeps the run in a file.
+
+    Raises `CommandError` where the file cannot be opened. One that cannot be written later is told of once, and the run
+    goes on.
+    """
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
-        self._writer: RecordingWriter | None = None
-        with self._told():
-            self._writer = RecordingWriter(path, settings)
+        try:
+            self._writer: RecordingWriter | None = RecordingWriter(path, settings)
+        except RecordingError as error:
+            raise CommandError(str(error), "nothing was run: name another file", Exit.WRONG_USAGE) from error
 
     def __call__(self, event: Event) -> None:
         """Write one event."""

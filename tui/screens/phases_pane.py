@@ -108,7 +108,7 @@ class PhasesPane(Pane):
         return float(int(state.t + self._clock() - self._heard[1]))
 
     def _show_speed(self, state: RunState) -> None:
-        hello, capture = state.hello, state.phase("capture")
+        hello = state.hello
         self.decode_gauge.show(
             DecodeView(
                 decode=state.decode,
@@ -123,14 +123,13 @@ class PhasesPane(Pane):
                 experiment=_experiment_view(state),
             )
         )
-        unavailable = capture.end.reason if capture.status == "unavailable" and capture.end is not None else ""
         self.replay_counter.show(
             ReplayView(
                 graph=state.decode_by_mode.get("graph"),
                 eager_per_token=state.allocations_per_eager_token,
                 verification=state.verification,
                 addresses=state.addresses,
-                no_capture=unavailable,
+                no_capture=why_no_capture(state),
                 experiment=_experiment_view(state),
             )
         )

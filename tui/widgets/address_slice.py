@@ -8,6 +8,7 @@ import msgspec
 
 from ...core.events import Addresses, Demonstration, FixedTensor
 from ...core.state import RunState
+from ..refusals import why_no_capture
 
 _NUMBERED = re.compile(r"(?P<kind>.+) (?P<number>\d+)")
 
@@ -44,7 +45,7 @@ class AddressSlice(msgspec.Struct, frozen=True, kw_only=True):
             demonstration=state.demonstration,
             replays=graph.replays if graph is not None else None,
             can_break=capture.status == "done" and state.phase("release").status == "pending",
-            no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
+            no_capture=why_no_capture(state),
             on_cpu=state.hello is not None and state.hello.device.kind == "cpu",
             recorded=recorded,
             over=state.end is not None,

@@ -5,6 +5,7 @@ import msgspec
 from ...core.events import Caches, Decode, DynamicCapture, ModelInfo, PhaseId, Verification
 from ...core.settings import Mode
 from ...core.state import RunState
+from ..refusals import why_no_capture
 
 
 class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,6 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
         static = sample.static_bytes if sample is not None else None
         dynamic = sample.dynamic_bytes if sample is not None else None
         prefill = _boundary(state, "prefill", "kv_dynamic") if dynamic is None else None
-        capture = state.phase("capture")
         return cls(
             sample=sample,
             static_bytes=static if static is not None else _boundary(state, "static_cache", "kv_static"),
@@ -86,7 +86,7 @@ class CacheSlice(msgspec.Struct, frozen=True, kw_only=True):
             by_mode=state.decode_by_mode,
             verification=state.verification,
             capture=state.dynamic_capture,
-            no_capture=capture.end.reason if capture.status == "unavailable" and capture.end is not None else "",
+            no_capture=why_no_capture(state),
             recorded=recorded,
         )
 

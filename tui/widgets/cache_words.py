@@ -113,6 +113,8 @@ def _efficiency(view: CacheSlice) -> tuple[tuple[str, str], tuple[str, str]]:
     # Decoding fills it, lap by lap; what the guide's word is about stands at the start.
     started = f"{percent(view.prompt_in_use, 1.0)} at first"
     found = f"{percent(used, 1.0)} now, {started}" if used is not None else started
+    if view.static_bytes is None:
+        return dynamic, (UNKNOWN, f"{started}, by the settings")
     return dynamic, (DIFFERS if view.prompt_in_use > HIGH else HOLDS, found)
 
 

@@ -91,7 +91,9 @@ def claim_lines(claim: Claim) -> list[Content]:
     return [
         paragraph("The guide says", clean(claim.statement)),
         Content.styled(f"{mark} {WORDS[claim.verdict]}", style),
-        paragraph("Measured", clean(claim.finding)),
+        Content(clean(claim.finding))
+        if claim.verdict == "not_measured"
+        else paragraph("Measured", clean(claim.finding)),
     ]
 
 

@@ -80,7 +80,11 @@ def _one_line(view: ReplayView, width: int) -> Content:
 def _count(view: ReplayView) -> Content:
     graph = view.graph
     if graph is None or not graph.replays:
-        where = f" none but in view {view.experiment}" if view.experiment else " no replay yet"
+        where = " no replay yet"
+        if view.no_capture:
+            where = " no replay here"
+        elif view.experiment:
+            where = f" none but in view {view.experiment}"
         return Content.assemble((NA, "bold"), (where, "$muted"))
     allocations = graph.replay_allocations
     style = (
