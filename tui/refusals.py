@@ -11,7 +11,7 @@ from ..core.phases import PHASE_BY_ID
 from ..core.settings import MODES, Mode
 from ..core.state import RunState
 from .keys import MEASURING_VIEWS, PLAY_BINDINGS, SourceKind
-from .views import VIEW_BY_ID, ViewId, view_key
+from .views import ViewId, view_key
 
 MODE_NEEDS: dict[Mode, PhaseId] = {"eager": "copy_kv", "dynamic": "prefill", "graph": "capture"}
 """The phase without which a mode cannot decode."""
@@ -216,7 +216,7 @@ def _measure_refusal(facts: Facts) -> str | None:
         where = measured_in(facts.state)
         if where is None or where == facts.view:
             return None
-        return f"view {view_key(where)}, {VIEW_BY_ID[where].title}, is measuring: m there stops it"
+        return f"view {view_key(where)} is measuring: m there stops it"
     running = facts.state.running_phase
     if running is not None and running.id != "replay":
         return f"{PHASE_BY_ID[running.id].title} is still running"

@@ -24,6 +24,7 @@ from cgtop.core.engine.session import Session
 from cgtop.core.engine.steps import StaticDecode
 from cgtop.core.engine.verdicts import Run, compare
 from cgtop.core.engine.verify import Launch, run_steps
+from cgtop.core.plurals import counted
 from cgtop.core.settings import RunSettings
 
 PHASES = 7
@@ -65,7 +66,7 @@ def main() -> int:
     }
     sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     for name, outcomes in result["runs"].items():
-        sys.stderr.write(f"{name}: {len(outcomes)} runs, {len(set(outcomes))} outcomes\n")
+        sys.stderr.write(f"{name}: {counted(len(outcomes), 'run')}, {counted(len(set(outcomes)), 'outcome')}\n")
     return 0
 
 

@@ -202,9 +202,9 @@ async def test_m_measures_what_its_view_shows_and_stops_it() -> None:
 @pytest.mark.parametrize(
     ("command", "begin", "view", "where"),
     [
-        ("run_bench", None, "8", "view 7, Compare, is measuring: m there stops it"),
-        ("run_check", None, "5", "view 8, Checks, is measuring: m there stops it"),
-        ("run_sweep", SweepBegin(sweep="cache_lens", values=(256,)), "6", "view 5, Cache lengths, is measuring"),
+        ("run_bench", None, "8", "view 7 is measuring: m there stops it"),
+        ("run_check", None, "5", "view 8 is measuring: m there stops it"),
+        ("run_sweep", SweepBegin(sweep="cache_lens", values=(256,)), "6", "view 5 is measuring"),
     ],
 )
 async def test_m_in_another_view_does_not_stop_a_measurement(

@@ -125,6 +125,18 @@ async def test_a_phase_can_be_chosen_and_opened_into_what_its_differences_are_ma
         assert "Graph replay." in screen_text(pilot)
 
 
+async def test_enter_says_what_it_did_where_it_opens_no_text() -> None:
+    async with running(FakeLive(DECODING)) as pilot:
+        for view, turns in (
+            ("3", ("segments by address", "segments by size, the largest first")),
+            ("4", ("every layer by itself", "the layers of a kind in one row")),
+        ):
+            await pilot.press(view)
+            for said in turns:
+                await pilot.press("enter")
+                assert notice(pilot) == said
+
+
 async def test_a_click_on_a_phase_chooses_it() -> None:
     async with running(FakeLive(DECODING)) as pilot:
         await pilot.click("#phases", offset=(5, 2))

@@ -234,17 +234,6 @@ async def test_a_new_map_and_another_order_leave_the_cursor_where_it_is() -> Non
         assert picked(app) == here
 
 
-async def test_the_order_stands_below_the_map_where_there_is_one() -> None:
-    app = MapApp()
-    async with app.run_test(size=(120, 30)):
-        app.map.show(FULL)
-        assert app.map.border_subtitle == "largest first"
-        app.map.toggle_order()
-        assert app.map.border_subtitle == "by address"
-        app.map.show(MapSlice.of(RunState()))
-        assert not app.map.border_subtitle
-
-
 async def test_a_click_picks_the_block_under_it() -> None:
     app = MapApp()
     async with app.run_test(size=(120, 30)) as pilot:

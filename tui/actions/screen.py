@@ -42,7 +42,8 @@ class ScreenActions(BaseApp):
 
     def action_open(self) -> None:
         """What is selected, in full."""
-        if self.main.pane.activate():
+        if (did := self.main.pane.activate()) is not None:
+            self.notice(did)
             return
         opened = self.main.pane.opened()
         if opened is None:

@@ -56,9 +56,9 @@ class Pane(Vertical):
     def move_across(self, step: int) -> None:
         """Select what is so many places to the right."""
 
-    def activate(self) -> bool:
-        """What `enter` does where it opens no text; False: it does."""
-        return False
+    def activate(self) -> str | None:
+        """Do what `enter` does where it opens no text, and say what was done; null: it opens one."""
+        return None
 
     def opened(self) -> Opened | None:
         """What is selected, in full; null where there is nothing to open."""

@@ -41,10 +41,10 @@ class MapPane(WidgetPane[MapSlice]):
         """The block some places on."""
         self.map.move(step, 0)
 
-    def activate(self) -> bool:
+    def activate(self) -> str:
         """Sort the segments the other way."""
         self.map.toggle_order()
-        return True
+        return "segments by address" if self.map.order == "address" else "segments by size, the largest first"
 
 
 class AddressesPane(WidgetPane[AddressSlice]):
@@ -62,10 +62,10 @@ class AddressesPane(WidgetPane[AddressSlice]):
         """Some rows down."""
         self.addresses.scroll(step)
 
-    def activate(self) -> bool:
+    def activate(self) -> str:
         """Every layer by itself, or condensed."""
         self.addresses.toggle()
-        return True
+        return "every layer by itself" if self.addresses.view.cursor.opened else "the layers of a kind in one row"
 
 
 class SweepPane(WidgetPane[SweepSlice]):

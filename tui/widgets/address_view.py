@@ -64,7 +64,7 @@ def render_addresses(view: AddressSlice, width: int, height: int) -> list[Conten
         if view.over:
             none = "this run told of no fixed tensors"
         return wrapped([Content.styled(none, "$muted"), *shown], width, height)
-    head = _verdict(view, view.addresses, width)
+    head = _verdict(view.addresses, width, replays=not view.no_capture)
     rows = table_rows(view)
     below = wrapped(shown, width, max(1, height // 2 if view.demonstration is not None else height // 4))
     room = height - 1 - len(below)
@@ -100,7 +100,7 @@ def table_rows(view: AddressSlice) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _verdict(view: AddressSlice, addresses: Addresses, width: int) -> Content:
+def _verdict(addresses: Addresses, width: int, *, replays: bool) -> Content:
     number = f"{count(len(addresses.fixed))} fixed tensors"
     if addresses.moved:
         of = f" of {number}" if width >= 60 else ""
@@ -110,7 +110,7 @@ def _verdict(view: AddressSlice, addresses: Addresses, width: int) -> Content:
     times = f"compared {count(addresses.checked)} times"
     if width < 76:
         return Content.assemble(("✓ 0 moved", "bold $text-success"), (f", {times}", "$muted"))
-    every = ", before every replay" if width >= 90 and not view.no_capture else ""
+    every = ", before every replay" if width >= 90 and replays else ""
     return Content.assemble(("✓ 0 moved", "bold $text-success"), f" of {number}, {times} when last told{every}")
 
 

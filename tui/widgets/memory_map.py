@@ -34,10 +34,6 @@ from .memory_bar import flow
 __all__ = ["Cursor", "MapSlice", "MemoryMapView", "block_at", "render_map"]
 
 
-ORDERS: dict[Order, str] = {"size": "largest first", "address": "by address"}
-"""The order of the segments, in words."""
-
-
 class MemoryMapView(LinesWidget[MapSlice]):
     """The view of the allocator's map. Its cursor is its own: a new state does not move it."""
 
@@ -53,7 +49,6 @@ class MemoryMapView(LinesWidget[MapSlice]):
         title = map_title(view)
         if title != self.border_title:
             self.border_title = title
-        self._tell_order()
 
     @property
     def order(self) -> Order:
@@ -75,7 +70,6 @@ class MemoryMapView(LinesWidget[MapSlice]):
         """Largest first, or by address; the block stays picked."""
         order: Order = "address" if self.order == "size" else "size"
         self._point(msgspec.structs.replace(self.view.cursor, order=order))
-        self._tell_order()
 
     def on_click(self, event: Click) -> None:
         """A click picks the block under it."""
@@ -88,11 +82,6 @@ class MemoryMapView(LinesWidget[MapSlice]):
 
     def _rows(self) -> tuple[Row, ...]:
         return _arranged(self.view, *self.size)[1]
-
-    def _tell_order(self) -> None:
-        told = ORDERS[self.order] if self.view.segments is not None and self.view.segments.segments else ""
-        if told != self.border_subtitle:
-            self.border_subtitle = told
 
     def _point(self, cursor: Cursor) -> None:
         super().show(msgspec.structs.replace(self.view, cursor=cursor))

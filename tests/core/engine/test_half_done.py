@@ -22,8 +22,8 @@ from cgtop.core.engine.sweep_rig import Rig
 from cgtop.core.events import Comparison, Decode, Error, Event, PhaseEnd, Status, SweepBegin, SweepEnd, SweepRow
 from cgtop.core.settings import Mode
 from tests.core.engine.driving import Driven, last, with_
+from tests.core.engine.failing import LOST, OUT_OF_MEMORY, captured, fails, raiser, replayed
 from tests.core.engine.sweeping import Sweeping
-from tests.core.engine.test_told_states import CAPTURED, LOST, OUT_OF_MEMORY, captured, fails, raiser, replayed
 from tests.fakes.device import PretendCapture
 
 # ---------------------------------------------------------------------------------------------------------- a graph
@@ -33,8 +33,7 @@ from tests.fakes.device import PretendCapture
 def not_instantiated(monkeypatch: pytest.MonkeyPatch) -> Driven:
     """A run whose first graph was recorded and could not be instantiated."""
     fails(monkeypatch, PretendCapture, "instantiate", OUT_OF_MEMORY)
-    driven = Driven(with_(verify_steps=0, max_cache_len=80), pretend=True)
-    driven.run(*CAPTURED)
+    driven = captured()
     assert last(driven.of(Error)).kind == "out_of_memory" and last(driven.of(Error)).recoverable
     return driven
 

@@ -45,11 +45,9 @@ from cgtop.core.settings import Mode
 from cgtop.core.state import RunState, fold
 from cgtop.tui.refusals import Facts, experiment, measuring, refusal, releases
 from tests.core.engine.driving import Driven, last, with_
+from tests.core.engine.failing import LOST, OUT_OF_MEMORY, captured, fails, raiser, replayed
+from tests.core.engine.laboratory import CAPTURED
 from tests.core.engine.sweeping import Sweeping
-
-OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-LOST = RuntimeError("CUDA error: an illegal memory access was encountered")
-CAPTURED = tuple(RunPhase() for _ in range(7))
 
 
 def seen(driven: Driven) -> RunState:
@@ -61,35 +59,6 @@ def seen(driven: Driven) -> RunState:
 
 def can(driven: Driven, action: str) -> bool:
     return refusal(action, Facts(state=seen(driven), kind="live")) is None
-
-
-def captured(**changes: object) -> Driven:
-    driven = Driven(with_(with_(verify_steps=0, max_cache_len=80), **changes), pretend=True)
-    driven.run(*CAPTURED)
-    return driven
-
-
-def replayed(**changes: object) -> Driven:
-    """A run whose replay phase is over, and that decodes no more."""
-    driven = captured(**changes)
-    driven.session.handle(RunPhase())
-    driven.session.decoding.stretch(driven.session.settings.tokens + 1)
-    driven.session.decoding.stop()
-    return driven
-
-
-def fails(monkeypatch: pytest.MonkeyPatch, where: object, name: str, error: Exception, at: int = 1) -> None:
-    """Make the call number `at` of a function raise, and no other."""
-    original, calls = getattr(where, name), 0
-
-    def failing(*args: object, **kwargs: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            raise error
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(where, name, failing)
 
 
 # ------------------------------------------------------------------------------------------ phases that were done
@@ -229,13 +198,6 @@ def test_a_second_error_while_the_first_is_made_good_cannot_be_recovered_from(mo
     assert not last(driven.of(Error)).recoverable and not can(driven, "mode('eager')")
 
 
-def raiser(error: Exception) -> Callable[..., object]:
-    def raises(*args: object, **kwargs: object) -> object:
-        raise error
-
-    return raises
-
-
 # -------------------------------------------------------------------------------------------------------- modes
 
 
@@ -252,7 +214,7 @@ def test_graph_decoding_that_was_asked_for_stays_whatever_the_settings_say(when:
 
 def test_a_cpu_refuses_a_graph_and_decodes_on() -> None:
     driven = Driven(with_(verify_steps=0))
-    driven.run(*CAPTURED, SetMode(mode="eager"), SetMode(mode="graph"))
+    driven.run(*[RunPhase() for _ in range(CAPTURED)], SetMode(mode="eager"), SetMode(mode="graph"))
     status = last(driven.of(Status))
     assert status.refused == "set_mode" and (status.state, status.mode) == ("decoding", "eager")
 
